@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::outcome::Outcome;
+use super::sending::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{Collection, Document, DocumentKey, Idempotency, Stored, document_key};
@@ -273,7 +273,7 @@ impl Parked {
 
 /// An endpoint and its deliveries, as they were read.
 #[derive(Debug, Clone)]
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     pub(super) endpoint: Stored<Endpoint>,
     pub(super) delivery: Stored<Delivery>,
 }

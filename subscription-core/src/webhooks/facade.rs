@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::addresses::AddressRules;
+use super::delivery::addresses::AddressRules;
+use super::delivery::transport::Deliver;
 use super::tally::{SharedTallies, Tallies};
-use super::transport::Deliver;
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
 use crate::store::Store;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::documents::{DisabledReason, EndpointId};
-use super::lane::{Lane, Tried};
+use super::sending::lane::{Lane, Tried};
 use crate::values::Timestamp;
 
 /// The counts of all deliveries since the start of the process, and the present state of sending.

@@ -12,7 +12,6 @@ mod commit;
 mod dialect;
 pub(crate) mod error;
 mod field;
-mod groups;
 mod lists;
 mod migrations;
 pub(in crate::store) mod page;

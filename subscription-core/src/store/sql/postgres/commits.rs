@@ -1,6 +1,6 @@
 //! Commits of change sets: each alone, or many as one statement.
 //!
-//! Sets of different callers that create records are put together ([`super::super::groups`]): one round trip, one lock of the plan
+//! Sets of different callers that create records are put together ([`super::groups`]): one round trip, one lock of the plan
 //! that all of them buy, one flush of the database's log.
 
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use sqlx::{AssertSqlSafe, Connection as _};
 use super::super::commit::Refusal;
 use super::super::dialect::SqlConnection as _;
 use super::super::error::{code, failed, is_transient, outages, taken, unavailable};
-use super::super::groups::Handler;
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
 use super::super::value::Columns as _;
 use super::commit_each::{Form, Group, OneForAll, one_for_all};
 use super::commit_one_statement::{OneStatement, one_statement};
+use super::groups::Handler;
 use super::row::rows_by_arrays;
 use super::{commit_creates, commit_transaction};
 use crate::store::{ChangeSet, StoreError};

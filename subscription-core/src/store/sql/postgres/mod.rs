@@ -8,6 +8,7 @@ mod commit_one_statement;
 mod commit_transaction;
 mod commits;
 mod feed;
+mod groups;
 mod leader_lock;
 mod listen;
 mod notify;
@@ -22,9 +23,9 @@ use std::sync::Arc;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use tokio::sync::Notify;
 
+use self::groups::Groups;
 use super::dialect::Dialect;
 use super::error::{failed, outages, unavailable};
-use super::groups::Groups;
 use super::page::Branch;
 use super::pool::Pool;
 use super::statement::Statement;

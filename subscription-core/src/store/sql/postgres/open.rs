@@ -10,11 +10,11 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
 use super::super::error::{is_transient, unavailable};
-use super::super::groups::Groups;
 use super::super::migrations;
 use super::super::pool::{Pool, is_lost};
 use super::clock_skew::ClockSkew;
 use super::commits::Commits;
+use super::groups::Groups;
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
 use crate::store::{OpenError, StoreError};

@@ -1,6 +1,6 @@
 //! Reads of callers who wait at the same time, as one statement.
 //!
-//! Callers whose statements have the same text form a group ([`super::super::groups`]). While a statement is running, new
+//! Callers whose statements have the same text form a group ([`super::groups`]). While a statement is running, new
 //! callers wait, and the next statement reads for all of them. No caller gets rows of a statement that was sent before its
 //! call, so each sees everything that was committed before the call. `wait_max` limits how long a caller waits.
 //!
@@ -22,10 +22,10 @@ use sqlx::{AssertSqlSafe, Row as _};
 use tokio::time::timeout;
 
 use super::super::error::{failed, unavailable};
-use super::super::groups::{Groups, Handler};
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::value::Value;
+use super::groups::{Groups, Handler};
 use super::row::rows_by_arrays;
 use crate::store::StoreError;
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::breaker::PARKED_MAX;
-use super::documents::{Endpoint, EndpointId, Parked, ParkedState};
-use super::endpoints::{delete, expect_kept};
-use super::facade::Webhooks;
 use super::input::{Resend, Rewind};
 use super::shown::ShownEndpoint;
+use super::{delete, expect_kept};
 use crate::error::{Conflict, Error};
 use crate::events::Subject;
 use crate::store::{Document, EventPage, EventQuery, PageLimit, Stored};
 use crate::values::Timestamp;
+use crate::webhooks::documents::{Endpoint, EndpointId, Parked, ParkedState};
+use crate::webhooks::facade::Webhooks;
+use crate::webhooks::sending::breaker::PARKED_MAX;
 
 impl Webhooks {
     /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were set aside are sent with the

@@ -1,16 +1,22 @@
 //! Creating, changing and deleting endpoints.
 
+pub(crate) mod input;
+pub(crate) mod ping;
+pub(crate) mod resending;
+pub(crate) mod shown;
+pub(crate) mod upkeep;
+
 use std::time::Duration;
 
+use self::input::{EndpointChanges, FirstEvent, NewEndpoint};
+use self::shown::ShownEndpoint;
+use self::upkeep::stored_endpoints;
+use super::delivery::signature::{Secret, check, secret};
 use super::documents::{
     CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Loaded, PARKED,
     Parked, ParkedState, PreviousSecret, REQUESTS, SecretState,
 };
 use super::facade::Webhooks;
-use super::input::{EndpointChanges, FirstEvent, NewEndpoint};
-use super::shown::ShownEndpoint;
-use super::signature::{Secret, check, secret};
-use super::upkeep::stored_endpoints;
 use crate::accounts::Scope;
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
 use crate::events::TypePattern;

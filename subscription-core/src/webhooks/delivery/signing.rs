@@ -2,15 +2,15 @@
 
 use url::Url;
 
-use super::documents::Endpoint;
 use super::signature::{Secret, check, secret, sign};
 use super::transport::DeliveryRequest;
 use crate::server_keys::ServerKeys;
 use crate::values::Timestamp;
+use crate::webhooks::documents::Endpoint;
 
 /// The URL of an endpoint and the secrets that sign its deliveries, for one version of the endpoint.
 #[derive(Debug)]
-pub(super) struct Signing {
+pub(crate) struct Signing {
     url: Url,
     current: [Secret; 1],
     /// Both secrets, the newest first, and the end of the older one.
@@ -19,7 +19,7 @@ pub(super) struct Signing {
 
 impl Signing {
     /// The secrets of an endpoint; `None` if the server key is not there, or is another one.
-    pub(super) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
+    pub(crate) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
         let state = &endpoint.secret;
         let derive = |key, generation| secret(keys, key, &state.salt, endpoint.id, generation);
         let current = derive(state.key_id, state.generation);
@@ -33,7 +33,7 @@ impl Signing {
     }
 
     /// A signed request. `id` is the same in every try.
-    pub(super) fn request(&self, id: &str, now: Timestamp, body: Vec<u8>) -> DeliveryRequest {
+    pub(crate) fn request(&self, id: &str, now: Timestamp, body: Vec<u8>) -> DeliveryRequest {
         let timestamp = now.micros().div_euclid(1_000_000);
         let secrets: &[Secret] = match &self.both {
             Some((both, until)) if now < *until => both,
@@ -44,7 +44,7 @@ impl Signing {
     }
 
     /// The URL without its query, for logs.
-    pub(super) fn shown_url(&self) -> String {
+    pub(crate) fn shown_url(&self) -> String {
         let mut url = self.url.clone();
         url.set_query(None);
         url.into()

@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::events::TypePattern;
 use crate::store::{EventQuery, PageLimit};
 use crate::values::Timestamp;
-use crate::webhooks::attempt::attempt;
+use crate::webhooks::delivery::attempt::attempt;
+use crate::webhooks::delivery::wake::Wake;
 use crate::webhooks::documents::EndpointId;
 use crate::webhooks::facade::Webhooks;
-use crate::webhooks::wake::Wake;
 
 /// The largest number of tries in flight to all endpoints.
 const IN_FLIGHT_MAX: usize = 256;
@@ -27,7 +27,7 @@ const ERROR_PAUSE: Duration = Duration::from_secs(1);
 
 impl Sender {
     /// Begins all that can begin now.
-    pub(super) fn begin<'r>(
+    pub(crate) fn begin<'r>(
         &mut self,
         running: &Running<'r>,
         with: (&'r Webhooks, &'r dyn Wake),

@@ -1,16 +1,16 @@
 //! One try to deliver an event.
 
-use super::facade::Webhooks;
-use super::lane::Tried;
 use super::payload;
 use super::signing::Signing;
 use super::wake::Wake;
 use crate::error::Error;
 use crate::events::RecordedEvent;
 use crate::values::Timestamp;
+use crate::webhooks::facade::Webhooks;
+use crate::webhooks::sending::lane::Tried;
 
 /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.
-pub(super) async fn attempt(
+pub(crate) async fn attempt(
     (webhooks, wake): (&Webhooks, &dyn Wake),
     signing: &Signing,
     recorded: &RecordedEvent,

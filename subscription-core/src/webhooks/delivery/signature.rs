@@ -12,9 +12,9 @@ use secrecy::{ExposeSecret as _, SecretSlice};
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::documents::EndpointId;
 use crate::server_keys::ServerKeys;
 use crate::values::{InvalidValue, Timestamp};
+use crate::webhooks::documents::EndpointId;
 
 /// The largest difference between the time of a delivery and the receiver's clock that the guide advises, both ways.
 pub const TOLERANCE: Duration = Duration::from_mins(5);

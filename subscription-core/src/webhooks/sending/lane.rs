@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::{Breaker, PARKED_MAX, Verdict};
-use super::documents::{
-    Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason,
-};
 use super::outcome::Outcome;
 use super::parked::{ParkedEvents, Written};
 use super::schedule::{PerMille, next_probe, next_try};
-use super::signing::Signing;
 use super::window::{End, Offered, Window};
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::server_keys::ServerKeys;
 use crate::store::{ChangeSet, EventPage, Guard, Key, Record, Stored};
 use crate::values::Timestamp;
+use crate::webhooks::delivery::signing::Signing;
+use crate::webhooks::documents::{
+    Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason,
+};
 
 /// The number of outcomes after which they are committed.
 const OUTCOMES_MAX: usize = 100;
@@ -29,15 +29,15 @@ const PASSED_FOR: Duration = Duration::from_hours(1);
 
 /// The documents of an endpoint, as they were read.
 #[derive(Debug)]
-pub(super) struct Documents {
-    pub(super) endpoint: Stored<Endpoint>,
-    pub(super) delivery: Stored<Delivery>,
-    pub(super) parked: Vec<Stored<Parked>>,
+pub(crate) struct Documents {
+    pub(crate) endpoint: Stored<Endpoint>,
+    pub(crate) delivery: Stored<Delivery>,
+    pub(crate) parked: Vec<Stored<Parked>>,
 }
 
 /// The sending to one endpoint, from the documents that were read.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(crate) struct Lane {
     endpoint: Stored<Endpoint>,
     delivery: Stored<Delivery>,
     /// `None` if the server key is missing: then the endpoint is disabled.
@@ -68,8 +68,8 @@ pub(super) struct Lane {
 
 /// An event whose turn it is.
 #[derive(Debug, Clone)]
-pub(super) struct Turn {
-    pub(super) event: Arc<RecordedEvent>,
+pub(crate) struct Turn {
+    pub(crate) event: Arc<RecordedEvent>,
     /// The number of tries of the event, with this one.
     attempt: u32,
     is_parked: bool,
@@ -79,23 +79,23 @@ pub(super) struct Turn {
 
 /// A try that has ended.
 #[derive(Debug)]
-pub(super) struct Tried {
-    pub(super) outcome: Outcome,
-    pub(super) at: Timestamp,
-    pub(super) took: Duration,
+pub(crate) struct Tried {
+    pub(crate) outcome: Outcome,
+    pub(crate) at: Timestamp,
+    pub(crate) took: Duration,
 }
 
 /// A commit that has not ended.
 #[derive(Debug)]
-pub(super) struct Commit {
+pub(crate) struct Commit {
     cursor: u64,
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     with_endpoint: bool,
     written: Written,
 }
 
 impl Lane {
-    pub(super) fn new(documents: Documents, keys: &ServerKeys, now: Timestamp) -> Self {
+    pub(crate) fn new(documents: Documents, keys: &ServerKeys, now: Timestamp) -> Self {
         let Documents { endpoint, delivery, parked } = documents;
         let parked = ParkedEvents::new(parked, now);
         let cursor = delivery.body.cursor;
@@ -127,37 +127,37 @@ impl Lane {
         lane
     }
 
-    pub(super) const fn endpoint(&self) -> &Stored<Endpoint> {
+    pub(crate) const fn endpoint(&self) -> &Stored<Endpoint> {
         &self.endpoint
     }
 
-    pub(super) const fn delivery(&self) -> &Stored<Delivery> {
+    pub(crate) const fn delivery(&self) -> &Stored<Delivery> {
         &self.delivery
     }
 
-    pub(super) const fn signing(&self) -> Option<&Arc<Signing>> {
+    pub(crate) const fn signing(&self) -> Option<&Arc<Signing>> {
         self.signing.as_ref()
     }
 
-    pub(super) const fn parked(&self) -> &ParkedEvents {
+    pub(crate) const fn parked(&self) -> &ParkedEvents {
         &self.parked
     }
 
-    pub(super) const fn stall(&self) -> Option<&Stall> {
+    pub(crate) const fn stall(&self) -> Option<&Stall> {
         self.breaker.stall()
     }
 
-    pub(super) const fn read_to(&self) -> u64 {
+    pub(crate) const fn read_to(&self) -> u64 {
         self.read_to
     }
 
     /// The number of events of the feed after the cursor.
-    pub(super) fn lag(&self) -> u64 {
+    pub(crate) fn lag(&self) -> u64 {
         self.last.saturating_sub(self.window.cursor())
     }
 
     /// The oldest event that was neither delivered nor set aside.
-    pub(super) fn oldest(&self) -> Option<&Arc<RecordedEvent>> {
+    pub(crate) fn oldest(&self) -> Option<&Arc<RecordedEvent>> {
         self.window.oldest().or(self.pending.front())
     }
 
@@ -165,12 +165,12 @@ impl Lane {
         self.endpoint.body.id
     }
 
-    pub(super) const fn is_enabled(&self) -> bool {
+    pub(crate) const fn is_enabled(&self) -> bool {
         self.endpoint.body.is_enabled()
     }
 
     /// True if it must read on in the feed.
-    pub(super) fn needs_events(&self) -> bool {
+    pub(crate) fn needs_events(&self) -> bool {
         self.is_enabled() && self.pending.is_empty()
     }
 
@@ -180,7 +180,7 @@ impl Lane {
     }
 
     /// Takes in a page of the feed that begins at its own place or before.
-    pub(super) fn read(&mut self, page: &EventPage, items: &[Arc<RecordedEvent>], now: Timestamp) {
+    pub(crate) fn read(&mut self, page: &EventPage, items: &[Arc<RecordedEvent>], now: Timestamp) {
         if page.first_kept > self.read_to.saturating_add(1) {
             let missed = page.first_kept.saturating_sub(1);
             let id = self.id();
@@ -267,7 +267,7 @@ impl Lane {
     }
 
     /// The next event to try, while `busy` tries are in flight.
-    pub(super) fn next(&mut self, busy: usize, now: Timestamp) -> Option<Turn> {
+    pub(crate) fn next(&mut self, busy: usize, now: Timestamp) -> Option<Turn> {
         let not_committed = self.outcomes + self.committing;
         // No more than the window holds is repeated after a crash, those that were parked with them.
         if !self.is_enabled()
@@ -298,7 +298,7 @@ impl Lane {
     }
 
     /// Notes that a try did not begin.
-    pub(super) fn not_begun(&mut self, turn: &Turn, now: Timestamp) {
+    pub(crate) fn not_begun(&mut self, turn: &Turn, now: Timestamp) {
         if turn.is_parked {
             self.parked.put_back(turn.event.sequence, now);
         } else {
@@ -307,7 +307,7 @@ impl Lane {
     }
 
     /// Notes the end of a try; true if the event was given up.
-    pub(super) fn ended(&mut self, turn: &Turn, tried: Tried, jitter: PerMille) -> bool {
+    pub(crate) fn ended(&mut self, turn: &Turn, tried: Tried, jitter: PerMille) -> bool {
         let Tried { outcome, at, took } = tried;
         let attempt = Attempt {
             at,
@@ -424,14 +424,14 @@ impl Lane {
     }
 
     /// Deletes the events that were given up long ago.
-    pub(super) fn expire(&mut self, now: Timestamp) {
+    pub(crate) fn expire(&mut self, now: Timestamp) {
         if self.parked.expire(now) {
             self.changed(now);
         }
     }
 
     /// When the next try or deletion is due, apart from events that can be tried at once.
-    pub(super) fn next_at(&self) -> Option<Timestamp> {
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
         let stall = self.stall().filter(|_| self.is_enabled());
         let waits = stall.is_some_and(|stall| stall.reason == StallReason::Failing);
         let has_head = self.window.is_ready() || (waits && self.parked.open() > 0);
@@ -441,7 +441,7 @@ impl Lane {
     }
 
     /// When its changes must be committed, while `busy` tries are in flight.
-    pub(super) fn commit_at(&self, busy: usize) -> Option<Timestamp> {
+    pub(crate) fn commit_at(&self, busy: usize) -> Option<Timestamp> {
         let Some(changed_at) = self.changed_at else {
             let passed = self.window.cursor().saturating_sub(self.delivery.body.cursor);
             return match passed {
@@ -460,7 +460,7 @@ impl Lane {
     }
 
     /// True if there are changes that are not committed, apart from a cursor that passed events that are not wanted.
-    pub(super) const fn is_changed(&self) -> bool {
+    pub(crate) const fn is_changed(&self) -> bool {
         self.changed_at.is_some()
     }
 
@@ -469,7 +469,7 @@ impl Lane {
     }
 
     /// The changes since the last commit.
-    pub(super) fn commit(&mut self, now: Timestamp) -> Result<(ChangeSet, Commit), Error> {
+    pub(crate) fn commit(&mut self, now: Timestamp) -> Result<(ChangeSet, Commit), Error> {
         let id = self.id();
         let cursor = self.window.cursor();
         let due_at = self.due_at();
@@ -494,7 +494,7 @@ impl Lane {
     }
 
     /// Notes that a commit succeeded. Returns the reason if it disabled the endpoint.
-    pub(super) fn committed(&mut self, commit: Commit, now: Timestamp) -> Option<DisabledReason> {
+    pub(crate) fn committed(&mut self, commit: Commit, now: Timestamp) -> Option<DisabledReason> {
         let Commit { cursor, at, with_endpoint, written } = commit;
         if with_endpoint {
             self.endpoint.version = self.endpoint.version.next();
@@ -512,7 +512,7 @@ impl Lane {
     }
 
     /// Notes that a commit failed. Perhaps it took effect all the same: then the next one is refused.
-    pub(super) fn not_committed(&mut self, commit: Commit) {
+    pub(crate) fn not_committed(&mut self, commit: Commit) {
         self.parked.not_committed(commit.written);
         self.outcomes += std::mem::take(&mut self.committing);
         self.changed_at = Some(commit.at);

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::documents::{Attempt, EndpointId, Parked, ParkedState};
 use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::store::{ChangeSet, Delete, Key, Record, Stored};
 use crate::values::{Timestamp, Version};
+use crate::webhooks::documents::{Attempt, EndpointId, Parked, ParkedState};
 
 /// The largest number of events that are given up and listed.
 const GIVEN_UP_MAX: usize = 100;
@@ -17,7 +17,7 @@ const GIVEN_UP_KEPT: Duration = Duration::from_hours(30 * 24);
 
 /// The events of one endpoint that are set aside. Of each record the oldest one is tried, the others are behind it.
 #[derive(Debug, Default)]
-pub(super) struct ParkedEvents {
+pub(crate) struct ParkedEvents {
     entries: BTreeMap<u64, Entry>,
     /// The versions of the stored documents.
     stored: BTreeMap<u64, Version>,
@@ -39,10 +39,10 @@ struct Entry {
 }
 
 /// The documents of a commit: the version that each has afterwards, `None` if it is deleted.
-pub(super) type Written = Vec<(u64, Option<Version>)>;
+pub(crate) type Written = Vec<(u64, Option<Version>)>;
 
 impl ParkedEvents {
-    pub(super) fn new(stored: Vec<Stored<Parked>>, now: Timestamp) -> Self {
+    pub(crate) fn new(stored: Vec<Stored<Parked>>, now: Timestamp) -> Self {
         let mut events = Self::default();
         for Stored { version, due_at, body: parked } in stored {
             let sequence = parked.event.sequence;
@@ -54,37 +54,37 @@ impl ParkedEvents {
     }
 
     /// The number of events that are waiting or behind.
-    pub(super) const fn open(&self) -> usize {
+    pub(crate) const fn open(&self) -> usize {
         self.open
     }
 
     /// The time of the next try.
-    pub(super) fn due_at(&self) -> Option<Timestamp> {
+    pub(crate) fn due_at(&self) -> Option<Timestamp> {
         self.due.map(|(at, _)| at)
     }
 
     /// When an event that was given up is deleted.
-    pub(super) const fn expires_at(&self) -> Option<Timestamp> {
+    pub(crate) const fn expires_at(&self) -> Option<Timestamp> {
         self.expires_at
     }
 
     /// The records with events that are waiting or behind.
-    pub(super) fn blocked(&self) -> Vec<Subject> {
+    pub(crate) fn blocked(&self) -> Vec<Subject> {
         let subjects = self.entries.values().filter(|entry| entry.is_open());
         let subjects: HashSet<_> = subjects.map(|entry| entry.subject().clone()).collect();
         subjects.into_iter().collect()
     }
 
-    pub(super) fn is_blocked(&self, subject: &Subject) -> bool {
+    pub(crate) fn is_blocked(&self, subject: &Subject) -> bool {
         self.entries.values().any(|entry| entry.is_open() && entry.subject() == subject)
     }
 
-    pub(super) fn contains(&self, sequence: u64) -> bool {
+    pub(crate) fn contains(&self, sequence: u64) -> bool {
         self.entries.get(&sequence).is_some_and(Entry::is_open)
     }
 
     /// Sets an event aside: after its first failure with the time of the next try, or behind another.
-    pub(super) fn park(
+    pub(crate) fn park(
         &mut self,
         event: &RecordedEvent,
         failed: Option<(Attempt, Timestamp)>,
@@ -104,13 +104,13 @@ impl ParkedEvents {
     }
 
     /// Takes the event that is due longest, with the number of its tries so far.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
         let (_, sequence) = self.due.filter(|(at, _)| *at <= now)?;
         self.take(sequence, now)
     }
 
     /// Takes the oldest event, whether it is due or not.
-    pub(super) fn take_oldest(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
+    pub(crate) fn take_oldest(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
         let oldest = self.entries.iter().find(|(_, entry)| entry.is_open());
         let sequence =
             oldest.filter(|(_, entry)| !entry.in_flight).map(|(sequence, _)| *sequence)?;
@@ -126,7 +126,7 @@ impl ParkedEvents {
     }
 
     /// Ends a try that does not count.
-    pub(super) fn put_back(&mut self, sequence: u64, now: Timestamp) {
+    pub(crate) fn put_back(&mut self, sequence: u64, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.in_flight = false;
         }
@@ -134,7 +134,7 @@ impl ParkedEvents {
     }
 
     /// Removes an event that was delivered. Returns its record if none of its events is set aside any more.
-    pub(super) fn delivered(&mut self, sequence: u64, now: Timestamp) -> Option<Subject> {
+    pub(crate) fn delivered(&mut self, sequence: u64, now: Timestamp) -> Option<Subject> {
         let entry = self.entries.remove(&sequence)?;
         self.touched.insert(sequence);
         self.settle(now);
@@ -143,7 +143,7 @@ impl ParkedEvents {
 
     /// Notes a failure. Without a next try the event is given up: then it returns its record if none of its events is
     /// set aside any more.
-    pub(super) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
+    pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;
         let entry = self.entries.get_mut(&sequence)?;
@@ -169,7 +169,7 @@ impl ParkedEvents {
     }
 
     /// Makes all events due that wait for a try.
-    pub(super) fn all_due(&mut self, now: Timestamp) {
+    pub(crate) fn all_due(&mut self, now: Timestamp) {
         for (sequence, entry) in &mut self.entries {
             if entry.parked.state == ParkedState::Waiting && entry.due_at != Some(now) {
                 entry.due_at = Some(now);
@@ -180,7 +180,7 @@ impl ParkedEvents {
     }
 
     /// Deletes the events that were given up long ago; true if there were any.
-    pub(super) fn expire(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn expire(&mut self, now: Timestamp) -> bool {
         if self.expires_at.is_none_or(|at| at > now) {
             return false;
         }
@@ -220,12 +220,12 @@ impl ParkedEvents {
     }
 
     /// True if a document is not as it should be.
-    pub(super) fn is_touched(&self) -> bool {
+    pub(crate) fn is_touched(&self) -> bool {
         !self.touched.is_empty()
     }
 
     /// Adds the changes since the last commit to a change set.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         endpoint: EndpointId,
         changes: &mut ChangeSet,
@@ -247,7 +247,7 @@ impl ParkedEvents {
         Ok(written)
     }
 
-    pub(super) fn committed(&mut self, written: Written) {
+    pub(crate) fn committed(&mut self, written: Written) {
         for (sequence, version) in written {
             match version {
                 Some(version) => self.stored.insert(sequence, version),
@@ -256,7 +256,7 @@ impl ParkedEvents {
         }
     }
 
-    pub(super) fn not_committed(&mut self, written: Written) {
+    pub(crate) fn not_committed(&mut self, written: Written) {
         self.touched.extend(written.into_iter().map(|(sequence, _)| sequence));
     }
 }

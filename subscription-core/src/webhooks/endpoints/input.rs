@@ -7,13 +7,13 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use super::addresses::AddressRules;
 use crate::events::TypePattern;
 use crate::values::input::{boolean, string, text, whole_number};
 use crate::values::text::checked;
 use crate::values::{
     Bounded, Fault, FaultCode, Faults, Fields, InputError, InvalidValue, Timestamp,
 };
+use crate::webhooks::delivery::addresses::AddressRules;
 
 /// The largest number of types of an endpoint.
 const TYPES_MAX: usize = 50;
@@ -27,7 +27,7 @@ const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 /// A sequence as callers send it.
 type Sequence = Bounded<{ i64::MAX.unsigned_abs() }>;
 
-/// The input that creates an endpoint. Its fields are those of [`Endpoint`](super::Endpoint).
+/// The input that creates an endpoint. Its fields are those of [`Endpoint`](crate::webhooks::Endpoint).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the endpoint")]
 pub struct NewEndpoint {
@@ -77,12 +77,12 @@ impl NewEndpoint {
         fields.finish(new)
     }
 
-    pub(super) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
+    pub(crate) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
         check(addresses, Some(&self.url), Some(&self.types), Some(&self.description))
     }
 
     /// A hash of the input.
-    pub(super) fn fingerprint(&self) -> [u8; 32] {
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
         let Self { url, types, description, from } = self;
         let fields = serde_json::to_vec(&(url.as_str(), types, description, from));
         Sha256::digest(fields.unwrap_or_default()).into()
@@ -126,7 +126,7 @@ impl EndpointChanges {
         Self { url, types, description, enabled: None }
     }
 
-    pub(super) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
+    pub(crate) fn check(&self, addresses: &AddressRules) -> Result<(), Faults> {
         let types = self.types.as_deref();
         let description = self.description.as_deref();
         check(addresses, self.url.as_ref(), types, description)

@@ -4,11 +4,6 @@ use std::cmp::min;
 
 use serde::Serialize;
 
-use super::documents::{
-    Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, Loaded, PARKED, Parked,
-    ParkedState, StallReason,
-};
-use super::facade::Webhooks;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{
@@ -16,6 +11,11 @@ use crate::store::{
     SortKey, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
+use crate::webhooks::documents::{
+    Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, Loaded, PARKED, Parked,
+    ParkedState, StallReason,
+};
+use crate::webhooks::facade::Webhooks;
 
 /// An endpoint and the state of its deliveries, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -191,7 +191,7 @@ impl Webhooks {
     }
 
     /// Shows an endpoint with its last tries.
-    pub(super) async fn show(&self, loaded: Loaded) -> Result<ShownEndpoint, Error> {
+    pub(crate) async fn show(&self, loaded: Loaded) -> Result<ShownEndpoint, Error> {
         let parked = self.parked_of(loaded.endpoint.body.id).await?;
         let mut shown = self.shown(&loaded, &parked, self.feed().await?.last);
         let recent = loaded.delivery.body.recent.iter().map(ShownAttempt::from);
@@ -234,7 +234,7 @@ impl Webhooks {
     }
 
     /// The bounds of the feed.
-    pub(super) async fn feed(&self) -> Result<EventPage, Error> {
+    pub(crate) async fn feed(&self) -> Result<EventPage, Error> {
         // There is no event after this sequence.
         let nothing = EventQuery::after(i64::MAX.unsigned_abs(), PageLimit::MAX);
         self.service.event_page(&nothing).await

@@ -31,7 +31,7 @@ struct ShownUser {
 }
 
 /// The body of a delivery of an event, with its record as it is now.
-pub(super) async fn body(
+pub(crate) async fn body(
     service: &SubscriptionService,
     recorded: &RecordedEvent,
 ) -> Result<Vec<u8>, Error> {
@@ -84,7 +84,7 @@ async fn plan(
 }
 
 /// The body of a delivery that only tests the endpoint.
-pub(super) fn ping(now: Timestamp) -> Vec<u8> {
+pub(crate) fn ping(now: Timestamp) -> Vec<u8> {
     format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint};
-use super::facade::Webhooks;
 use crate::error::Error;
 use crate::service::SubscriptionService;
 use crate::store::{Document, DocumentFilter, DocumentQuery, Store, Stored};
 use crate::values::Timestamp;
+use crate::webhooks::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint};
+use crate::webhooks::facade::Webhooks;
 
 impl Webhooks {
     /// The lowest cursor of the enabled endpoints: the events after it are still to be sent. `None` without one.
@@ -52,6 +52,6 @@ pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Do
     Ok(Some(Document { version: document.version, ..disabled }))
 }
 
-pub(super) async fn stored_endpoints(store: &dyn Store) -> Result<Vec<Stored<Endpoint>>, Error> {
+pub(crate) async fn stored_endpoints(store: &dyn Store) -> Result<Vec<Stored<Endpoint>>, Error> {
     Stored::all(store, DocumentQuery::new(ENDPOINTS, DocumentFilter::All)).await
 }

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::documents::{Endpoint, EndpointId};
-use super::facade::Webhooks;
-use super::payload;
-use super::signing::Signing;
 use crate::error::{Conflict, Error};
 use crate::values::{EventId, Timestamp};
+use crate::webhooks::delivery::payload;
+use crate::webhooks::delivery::signing::Signing;
+use crate::webhooks::documents::{Endpoint, EndpointId};
+use crate::webhooks::facade::Webhooks;
 
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

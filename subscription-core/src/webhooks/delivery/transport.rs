@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use url::Url;
 
-use super::outcome::Outcome;
+use crate::webhooks::sending::outcome::Outcome;
 
 /// A delivery to send with POST.
 #[derive(Debug, Clone)]

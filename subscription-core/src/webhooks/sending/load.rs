@@ -5,18 +5,20 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::documents::{DELIVERIES, Delivery, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked};
-use super::facade::Webhooks;
 use super::lane::Documents;
 use crate::error::Error;
 use crate::store::{
     Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
+use crate::webhooks::documents::{
+    DELIVERIES, Delivery, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked,
+};
+use crate::webhooks::facade::Webhooks;
 
 impl Webhooks {
     /// The documents of all endpoints.
-    pub(super) async fn load_all(&self) -> Result<Vec<Documents>, Error> {
+    pub(crate) async fn load_all(&self) -> Result<Vec<Documents>, Error> {
         let all = |collection| DocumentQuery::new(collection, DocumentFilter::All);
         let list = |collection| all_documents(self.store(), all(collection));
         // Endpoints come first: one that is created meanwhile is due, and read then.
@@ -44,13 +46,13 @@ impl Webhooks {
     }
 
     /// The version of an endpoint; `None` if it is deleted.
-    pub(super) async fn load_endpoint(&self, id: EndpointId) -> Result<Option<Version>, Error> {
+    pub(crate) async fn load_endpoint(&self, id: EndpointId) -> Result<Option<Version>, Error> {
         let document = self.store().get_as::<Document>(&Endpoint::key(id)?).await?;
         Ok(document.map(|document| document.version))
     }
 
     /// The documents of an endpoint; `None` if it is deleted.
-    pub(super) async fn load_one(&self, id: EndpointId) -> Result<Option<Documents>, Error> {
+    pub(crate) async fn load_one(&self, id: EndpointId) -> Result<Option<Documents>, Error> {
         let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await?;
         let delivery = Stored::load(self.store(), &Delivery::key(id)?).await?;
         let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
@@ -61,7 +63,7 @@ impl Webhooks {
 
     /// The endpoints whose deliveries are due, with the versions of their documents: those that a caller changed, and
     /// stalled ones.
-    pub(super) async fn load_due(
+    pub(crate) async fn load_due(
         &self,
         now: Timestamp,
     ) -> Result<Vec<(EndpointId, Version)>, Error> {
@@ -74,7 +76,7 @@ impl Webhooks {
 
 impl<T: DeserializeOwned> Stored<T> {
     /// Reads all documents of a list.
-    pub(super) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
+    pub(crate) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
         let documents = all_documents(store, query).await?;
         Ok(documents.iter().map(|it| Self::read(it)).collect::<Result<_, _>>()?)
     }

@@ -13,13 +13,13 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use self::done::Done;
-use super::documents::EndpointId;
-use super::facade::Webhooks;
 use super::lane::{Lane, Turn};
-use super::wake::Wake;
 use crate::error::Error;
 use crate::store::StoreError;
 use crate::values::Timestamp;
+use crate::webhooks::delivery::wake::Wake;
+use crate::webhooks::documents::EndpointId;
+use crate::webhooks::facade::Webhooks;
 
 /// The longest time between two reads of the feed.
 const WAIT_MAX: Duration = Duration::from_secs(1);

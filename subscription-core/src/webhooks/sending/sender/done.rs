@@ -7,12 +7,12 @@ use crate::error::Error;
 use crate::store::{EventPage, StoreError};
 use crate::values::{Timestamp, Version};
 use crate::webhooks::documents::EndpointId;
-use crate::webhooks::lane::{Commit, Documents, Lane, Tried, Turn};
-use crate::webhooks::schedule::PerMille;
+use crate::webhooks::sending::lane::{Commit, Documents, Lane, Tried, Turn};
+use crate::webhooks::sending::schedule::PerMille;
 
 /// The end of something that was under way.
 #[expect(clippy::large_enum_variant, reason = "most ends are tries, which are among the largest")]
-pub(super) enum Done {
+pub(crate) enum Done {
     LoadedAll(Result<Vec<Documents>, Error>),
     Due(Result<Vec<(EndpointId, Version)>, Error>),
     Loaded(EndpointId, Timestamp, Result<Option<Documents>, Error>),
@@ -23,15 +23,15 @@ pub(super) enum Done {
 }
 
 /// A read of the feed.
-pub(super) struct ReadBegun {
-    pub(super) readers: Vec<(EndpointId, u64)>,
-    pub(super) after: u64,
-    pub(super) wake: u64,
+pub(crate) struct ReadBegun {
+    pub(crate) readers: Vec<(EndpointId, u64)>,
+    pub(crate) after: u64,
+    pub(crate) wake: u64,
 }
 
 impl Sender {
     /// Takes in the end of something that was under way.
-    pub(super) fn done(&mut self, done: Done, now: Timestamp) {
+    pub(crate) fn done(&mut self, done: Done, now: Timestamp) {
         let ended = match done {
             Done::LoadedAll(documents) => documents.map(|documents| {
                 for documents in documents {
@@ -236,7 +236,7 @@ impl Sender {
     }
 
     /// Shows the present state in the metrics.
-    pub(super) fn show(&self) {
+    pub(crate) fn show(&self) {
         let tallies = &self.webhooks.tallies;
         tallies.lock().in_flight = self.in_flight;
         for route in self.routes.values() {

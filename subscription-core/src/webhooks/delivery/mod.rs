@@ -1,0 +1,9 @@
+//! One delivery: its payload, its signature and the request.
+
+pub(crate) mod addresses;
+pub(crate) mod attempt;
+pub(crate) mod payload;
+pub(crate) mod signature;
+pub(crate) mod signing;
+pub(crate) mod transport;
+pub(crate) mod wake;
