@@ -55,14 +55,14 @@ mod openapi;
 mod server;
 
 pub use api::Api;
-pub use api::hosts::{AllowedHost, BadHost};
-pub use api::job_signal::JobSignal;
-pub use api::long_polls::{EventListener, EventSignal};
-pub use api::rate::{Quota, RateLimits};
+pub use api::admission::hosts::{AllowedHost, BadHost};
+pub use api::admission::rate::{Quota, RateLimits};
+pub use api::admission::self_service::SelfService;
 pub use api::routes::ApiPart;
-pub use api::self_service::SelfService;
 pub use api::state::{ApiBuilder, Timeouts};
-pub use api::turned_clock::{Advanced, PaymentReports, TurnedClock};
+pub use api::waiting::job_signal::JobSignal;
+pub use api::waiting::long_polls::{EventListener, EventSignal};
+pub use api::waiting::turned_clock::{Advanced, PaymentReports, TurnedClock};
 pub use http_client::{
     DeliverSettings, FetchSettings, HttpDeliver, HttpFetch, ResolveName, SystemNames,
 };

@@ -12,12 +12,12 @@ use subscription_core::store::{Idempotency, Page};
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
 use super::Surface;
-use super::bodies::PageBody;
-use super::bounds::USER_AGENT_CHARS_MAX;
-use super::cursor::Cursors;
 use super::error::{ApiError, Refusal};
-use super::json_cache::ToJson;
-use super::query::Query;
+use super::input::bounds::USER_AGENT_CHARS_MAX;
+use super::input::cursor::Cursors;
+use super::input::query::Query;
+use super::output::bodies::PageBody;
+use super::output::json_cache::ToJson;
 use super::reply::Reply;
 use super::routes::{Served, Variable};
 use super::state::State;

@@ -10,8 +10,8 @@ use subscription_core::{
     Conflict, Error, ErrorKind, Faults, InvalidTransition, Managed, Quote, Unauthenticated,
 };
 
-use super::bounds;
-use super::rate::RateStatus;
+use super::admission::rate::RateStatus;
+use super::input::bounds;
 use super::reply::Reply;
 
 /// The error of a request.

@@ -1,29 +1,14 @@
 //! The whole server without a socket: a request in, a response out.
 
-mod admission;
-pub(crate) mod bodies;
-pub(crate) mod body;
-pub(crate) mod bounds;
+pub(crate) mod admission;
 pub(crate) mod call;
-pub(crate) mod clients;
-pub(crate) mod cors;
-pub(crate) mod cursor;
 pub(crate) mod error;
-pub(crate) mod hosts;
-pub(crate) mod job_signal;
-pub(crate) mod json_cache;
-pub(crate) mod long_polls;
-pub(crate) mod query;
-pub(crate) mod rate;
-pub(crate) mod readiness;
+pub(crate) mod input;
+pub(crate) mod output;
 pub(crate) mod reply;
-pub(crate) mod request_head;
-mod request_log;
 pub(crate) mod routes;
-pub(crate) mod self_service;
 pub(crate) mod state;
-pub(crate) mod timeout;
-pub(crate) mod turned_clock;
+pub(crate) mod waiting;
 
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,16 +25,16 @@ use secrecy::SecretSlice;
 use subscription_core::SubscriptionService;
 use subscription_core::auth::Authentication;
 
+use self::admission::cors::Page;
 use self::admission::{Admission, Source};
-use self::body::RequestBody;
 use self::call::Call;
-use self::cors::Page;
 use self::error::{ApiError, Refusal};
+use self::input::body::RequestBody;
+use self::output::request_log::{RequestLog, ResponseFacts};
 use self::reply::Reply;
-use self::request_log::{RequestLog, ResponseFacts};
 use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
-use self::timeout::timeout;
+use self::waiting::timeout::timeout;
 
 /// How long the body of a webhook may take to arrive.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);

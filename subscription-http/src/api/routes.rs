@@ -11,12 +11,12 @@ use http::Method;
 use subscription_core::auth::Scope;
 
 use super::Surface;
-use super::bounds::BODY_BYTES_MAX;
+use super::admission::rate::RouteLimit;
+use super::admission::self_service::SelfService;
 use super::call::Call;
 use super::error::ApiError;
-use super::rate::RouteLimit;
+use super::input::bounds::BODY_BYTES_MAX;
 use super::reply::Reply;
-use super::self_service::SelfService;
 use crate::handlers::{
     authentication, billing, clock, documents, entitlement, events, me, operations, payments,
     plans, providers, stats, subscriptions, users, webhooks,

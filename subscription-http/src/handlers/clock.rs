@@ -14,7 +14,7 @@ use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;
 use crate::api::routes::{ApiPart, Area, get, of_part, post};
-use crate::api::turned_clock::{PaymentReports, TurnedClock};
+use crate::api::waiting::turned_clock::{PaymentReports, TurnedClock};
 
 pub(crate) static AREA: Area = Area::new(
     "/clock",

@@ -5,8 +5,8 @@ use serde::Serialize;
 use subscription_core::Timestamp;
 
 use super::documents::prepared;
+use crate::api::admission::clients::Clients;
 use crate::api::call::Call;
-use crate::api::clients::Clients;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::{ApiPart, Area, Needs, get, of_part};

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
+use crate::api::admission::cors::VARY_ORIGIN;
 use crate::api::call::Call;
-use crate::api::cors::VARY_ORIGIN;
 use crate::api::error::ApiError;
 use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;

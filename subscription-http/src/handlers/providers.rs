@@ -14,11 +14,11 @@ use subscription_core::{
     FaultCode, InputError, InvalidValue, NoInput, Slug, SubscriptionId, Timestamp, UserId,
 };
 
-use crate::api::bodies::PageBody;
-use crate::api::bounds::WEBHOOK_BYTES_MAX;
+use crate::api::admission::rate::{RateStatus, RouteLimit};
 use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
-use crate::api::rate::{RateStatus, RouteLimit};
+use crate::api::input::bounds::WEBHOOK_BYTES_MAX;
+use crate::api::output::bodies::PageBody;
 use crate::api::reply::Reply;
 use crate::api::routes::{
     ApiPart, Area, Needs, Route, get, list, of_part, post, post_optional, scope,

@@ -12,7 +12,7 @@ use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
 use crate::api::reply::Reply;
 use crate::api::routes::{ApiPart, Area, list, of_part, scope};
-use crate::api::timeout::timeout;
+use crate::api::waiting::timeout::timeout;
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

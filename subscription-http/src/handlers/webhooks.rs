@@ -11,9 +11,9 @@ use subscription_core::webhooks::{
 };
 
 use super::events::{ShownEvent, shown};
-use crate::api::bodies::PageBody;
 use crate::api::call::Call;
 use crate::api::error::{ApiError, Refusal};
+use crate::api::output::bodies::PageBody;
 use crate::api::reply::Reply;
 use crate::api::routes::{
     ApiPart, Area, delete, get, list, of_part, post, post_empty, post_optional, put, scope,

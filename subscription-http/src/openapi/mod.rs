@@ -18,9 +18,10 @@ use subscription_core::auth::Scope;
 
 use self::codes::CODES;
 use self::operations::{Area, Operation, areas};
+use crate::api::Surface;
+use crate::api::admission::self_service::SelfService;
+use crate::api::input::bounds;
 use crate::api::routes::{self, ApiPart, Needs, Route, Served};
-use crate::api::self_service::SelfService;
-use crate::api::{Surface, bounds};
 
 pub(crate) use self::text::Prepared;
 

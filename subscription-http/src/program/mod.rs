@@ -1,23 +1,14 @@
 //! The program: its commands, and the command line that they are read from.
 
-mod api_client;
-mod billing;
-mod billing_pause;
-mod clients;
-mod demo;
-mod events;
-mod jobs;
+pub(crate) mod background;
+pub(crate) mod commands;
 mod keys;
-mod leader;
 mod log;
 mod open;
-mod process_clock;
 mod providers;
 mod serve;
 mod settings;
 mod signals;
-mod transfer;
-mod upkeep;
 mod webhooks;
 
 use std::collections::BTreeSet;
@@ -28,10 +19,11 @@ use std::path::PathBuf;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use subscription_http::{ApiPart, openapi_json_for};
 
-use self::billing_pause::BillingCommand;
-use self::clients::ClientCommand;
-use self::demo::Demo;
-use self::events::EventsCommand;
+use self::commands::billing_pause::BillingCommand;
+use self::commands::clients::ClientCommand;
+use self::commands::demo::Demo;
+use self::commands::events::EventsCommand;
+use self::commands::{billing_pause, clients, demo, events, transfer};
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;

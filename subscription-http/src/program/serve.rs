@@ -13,15 +13,15 @@ use subscription_http::{
     Api, ApiBuilder, ClockMetrics, JobSignal, Limits, ProviderMetrics, Server,
 };
 
-use super::billing::BillingJob;
-use super::jobs::{BackgroundWork, Job, Stop};
+use super::background::billing::BillingJob;
+use super::background::jobs::{BackgroundWork, Job, Stop};
+use super::background::process_clock::ClockControl;
+use super::background::upkeep::Upkeep;
 use super::log::Log;
 use super::open::{Listeners, Opened, Ready};
-use super::process_clock::ClockControl;
 use super::providers::{ProviderJob, ProviderSyncJob};
 use super::settings::{Console, Database, KeepEvents, Mode, Settings};
 use super::signals::Signals;
-use super::upkeep::Upkeep;
 use super::webhooks::WebhookJob;
 use super::{Failure, print};
 

@@ -23,8 +23,8 @@ use super::activity::{Activity, Phase, PhaseTimer};
 use super::peers::Place;
 use super::sniffed_stream::SniffedStream;
 use crate::api::Api;
-use crate::api::bounds::BODY_BYTES_MAX;
-use crate::api::request_head;
+use crate::api::admission::request_head;
+use crate::api::input::bounds::BODY_BYTES_MAX;
 
 /// How long an idle connection may still deliver a request during shutdown: proxies send requests over
 /// it until they see it closed, and not all of them retry.

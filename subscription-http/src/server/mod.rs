@@ -19,7 +19,7 @@ use self::connection::Connection;
 use self::peers::Peers;
 use self::workers::Workers;
 use crate::api::Api;
-use crate::api::bounds::HEAD_BYTES_MAX;
+use crate::api::input::bounds::HEAD_BYTES_MAX;
 
 /// Connections that the kernel queues until they are accepted; the system may allow fewer. The usual 128
 /// are too few for a burst: the clients beyond them retry after a whole second.

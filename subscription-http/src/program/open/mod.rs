@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 
 pub(crate) use self::store::Opened;
 use super::Failure;
-use super::clients::Configured;
+use super::commands::clients::Configured;
 use super::keys::{Keys, NewKeys};
 use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
 use super::{providers, webhooks};

@@ -13,8 +13,8 @@ use subscription_http::{EventSignal, StoreMetrics};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
 use crate::program::Failure;
-use crate::program::leader::{Alone, Leader};
-use crate::program::process_clock::ProcessClock;
+use crate::program::background::leader::{Alone, Leader};
+use crate::program::background::process_clock::ProcessClock;
 use crate::program::settings::{Database, Settings};
 
 /// An open store.

@@ -9,7 +9,7 @@ use subscription_http::{JobSignal, ProviderMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::program::jobs::{Job, Next, Stop};
+use crate::program::background::jobs::{Job, Next, Stop};
 
 /// How often the events that wait are counted.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);

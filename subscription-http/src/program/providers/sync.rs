@@ -9,9 +9,9 @@ use subscription_core::providers::{
 };
 use subscription_core::{Clock, ExternalId, Slug};
 
+use crate::program::commands::transfer::bar;
 use crate::program::open::{self, Opened};
 use crate::program::settings::{Database, Settings};
-use crate::program::transfer::bar;
 use crate::program::{Failure, print};
 
 /// Where the events are that need a person.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use subscription_core::webhooks::{Secret, SignatureHeaders, TOLERANCE, verify};
 use subscription_core::{Clock as _, SystemClock};
 
-use crate::program::api_client::{ApiArgs, ApiClient, refusal};
+use crate::program::commands::api_client::{ApiArgs, ApiClient, refusal};
 use crate::program::{Failure, print};
 
 /// The environment variable with the secrets of an endpoint.

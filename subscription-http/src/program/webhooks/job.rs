@@ -10,7 +10,7 @@ use subscription_http::{EventListener, EventSignal, JobSignal};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use crate::program::jobs::{Job, Next, Stop};
+use crate::program::background::jobs::{Job, Next, Stop};
 
 /// How long a commit of another process may wait until it is read.
 const READ_EVERY: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Failure;
 use super::api_client::{ApiArgs, ApiClient, refusal};
-use super::signals::Signals;
+use crate::program::Failure;
+use crate::program::signals::Signals;
 
 /// The seconds that a request waits for an event.
 const WAIT: u64 = 25;

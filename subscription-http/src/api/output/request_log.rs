@@ -6,48 +6,48 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 
-use super::Api;
-use super::cors::Page;
-use super::error::{ApiError, Refusal};
-use super::rate::RateStatus;
-use super::reply::Reply;
-use super::routes::Route;
+use crate::api::Api;
+use crate::api::admission::cors::Page;
+use crate::api::admission::rate::RateStatus;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::reply::Reply;
+use crate::api::routes::Route;
 
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// The status that is logged for a request whose caller disconnected, or that a stop aborted.
 const UNANSWERED: u16 = 499;
 
 /// Logs and counts a request when it is dropped, answered or not.
-pub(super) struct RequestLog {
-    pub(super) api: Api,
+pub(crate) struct RequestLog {
+    pub(crate) api: Api,
     begun: Instant,
     method: Method,
     /// The response must not be cached.
     is_private: bool,
-    pub(super) route: Option<&'static Route>,
-    pub(super) request_id: HeaderValue,
-    pub(super) facts: ResponseFacts,
+    pub(crate) route: Option<&'static Route>,
+    pub(crate) request_id: HeaderValue,
+    pub(crate) facts: ResponseFacts,
     /// None until it is answered.
     status: Option<StatusCode>,
 }
 
 /// Facts learned while a request is handled that its response depends on.
 #[derive(Default)]
-pub(super) struct ResponseFacts {
+pub(crate) struct ResponseFacts {
     /// The state of the route's rate limit, if it has one.
-    pub(super) rate: Option<RateStatus>,
+    pub(crate) rate: Option<RateStatus>,
     /// The web page that sent the request, if one did.
-    pub(super) page: Option<Box<Page>>,
+    pub(crate) page: Option<Box<Page>>,
     /// The page may read the response.
-    pub(super) is_granted: bool,
+    pub(crate) is_granted: bool,
     /// HTTP/1: the connection ends after the response, because the body was not read to its end.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 impl RequestLog {
-    pub(super) fn begin(api: &Api, method: &Method, is_private: bool) -> Self {
+    pub(crate) fn begin(api: &Api, method: &Method, is_private: bool) -> Self {
         Self {
             api: api.clone(),
             begun: Instant::now(),
@@ -61,7 +61,7 @@ impl RequestLog {
     }
 
     /// Turns a reply into the response, with the headers that every response has.
-    pub(super) fn finish(mut self, reply: Result<Reply, ApiError>) -> Response<Full<Bytes>> {
+    pub(crate) fn finish(mut self, reply: Result<Reply, ApiError>) -> Response<Full<Bytes>> {
         if let Err(ApiError::Request(Refusal::RateLimited(status))) = &reply {
             self.api.state.metrics.limited(status.policy);
         }

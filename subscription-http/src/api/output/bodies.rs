@@ -15,7 +15,7 @@ use subscription_core::{
     Text, Timestamp, UserId, Version,
 };
 
-use super::self_service::SelfService;
+use crate::api::admission::self_service::SelfService;
 
 /// A user, as the user may see it.
 #[derive(Serialize)]

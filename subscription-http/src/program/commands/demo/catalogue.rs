@@ -14,10 +14,10 @@ const TEAM: Level =
     (30, 200, "For several teams.", "dashboard, api, sso, audit log, roles, 24/7 support");
 
 /// A plan: its slug, name, price, cycle and level, and how many of 100 new customers choose it.
-pub(super) type Offer = (&'static str, &'static str, &'static str, BillingCycle, Level, usize);
+pub(crate) type Offer = (&'static str, &'static str, &'static str, BillingCycle, Level, usize);
 
 /// The plans. The last one is withdrawn after some months; its customers keep it.
-pub(super) const OFFERS: [Offer; 8] = [
+pub(crate) const OFFERS: [Offer; 8] = [
     ("free", "Free", "0", BillingCycle::ONE_TIME, FREE, 33),
     ("starter", "Starter", "9.00", BillingCycle::MONTHLY, STARTER, 19),
     ("starter-yearly", "Starter", "90.00", BillingCycle::YEARLY, STARTER, 6),
@@ -28,7 +28,7 @@ pub(super) const OFFERS: [Offer; 8] = [
     ("early-bird", "Early bird", "4.90", BillingCycle::MONTHLY, STARTER, 11),
 ];
 
-pub(super) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPlan, Failure> {
+pub(crate) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPlan, Failure> {
     let (tier, quota, description, features) = level;
     Ok(NewPlan {
         // The plans of a level are one product, paid by the month or by the year.
@@ -46,12 +46,12 @@ pub(super) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPla
     })
 }
 
-pub(super) const FIRST_NAMES: [&str; 20] = [
+pub(crate) const FIRST_NAMES: [&str; 20] = [
     "amara", "anna", "ben", "chloe", "diego", "elif", "farid", "grace", "hana", "ivan", "jonas",
     "kenji", "lea", "maya", "noah", "olga", "priya", "sven", "tariq", "zoe",
 ];
 
-pub(super) const LAST_NAMES: [&str; 20] = [
+pub(crate) const LAST_NAMES: [&str; 20] = [
     "adeyemi", "almeida", "berg", "bianchi", "brown", "chen", "costa", "demir", "dubois", "garcia",
     "haddad", "ito", "jensen", "khan", "kowalski", "meyer", "novak", "okafor", "patel", "silva",
 ];

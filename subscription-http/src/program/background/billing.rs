@@ -16,9 +16,9 @@ use subscription_http::{ClockMetrics, PaymentReports};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::billing_pause;
 use super::jobs::{Job, Next, Stop};
 use super::process_clock::DueWork;
+use crate::program::commands::billing_pause;
 
 /// The steps of one round; and of one beside requests, after which the job pauses for as long as the round took.
 const LIMIT: usize = 200;

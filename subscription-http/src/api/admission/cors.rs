@@ -14,7 +14,7 @@ use subscription_core::Timestamp;
 use subscription_core::auth::{Authentication, Client, WebOrigin};
 
 use super::clients::Clients;
-use super::timeout::timeout;
+use crate::api::waiting::timeout::timeout;
 
 /// The headers that a page may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(

@@ -16,8 +16,8 @@ use subscription_core::{Error, Slug, SubscriptionService};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::error::{ApiError, Refusal};
-use super::rate::RateStatus;
+use crate::api::admission::rate::RateStatus;
+use crate::api::error::{ApiError, Refusal};
 
 /// The requests of one client that may wait.
 pub(crate) const WAITING_PER_CLIENT: u32 = 8;
@@ -250,7 +250,7 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::task::{JoinSet, yield_now};
 
-    use super::*;
+    use crate::api::*;
 
     const HOUR: Duration = Duration::from_hours(1);
 

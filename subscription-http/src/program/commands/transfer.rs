@@ -12,9 +12,11 @@ use subscription_core::webhooks::disable_imported;
 use subscription_core::{Error, Timestamp};
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
-use super::open::Opened;
-use super::settings::{Database, Settings, Users};
-use super::{Failure, billing_pause, print, process_clock};
+use super::billing_pause;
+use crate::program::background::process_clock;
+use crate::program::open::Opened;
+use crate::program::settings::{Database, Settings, Users};
+use crate::program::{Failure, print};
 
 /// Writes all records to a file that does not exist yet.
 pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failure> {

@@ -1,5 +1,12 @@
 //! Decides whether a request may reach its handler: first by its head alone, then by its caller.
 
+pub(crate) mod clients;
+pub(crate) mod cors;
+pub(crate) mod hosts;
+pub(crate) mod rate;
+pub(crate) mod request_head;
+pub(crate) mod self_service;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +19,14 @@ use subscription_core::auth::{Client, Scope};
 use subscription_core::events::Actor;
 use subscription_core::{Error, Randomness, Unauthenticated};
 
+use self::cors::Page;
 use super::call::Call;
-use super::cors::Page;
 use super::error::{ApiError, Refusal};
-use super::query::Query;
+use super::input::query::Query;
+use super::output::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
 use super::reply::Reply;
-use super::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
 use super::routes::{self, Found, Needs, Route};
-use super::{Api, Surface, hosts, request_head};
+use super::{Api, Surface};
 
 /// The longest `x-request-id` that is used as it was sent.
 const REQUEST_ID_BYTES_MAX: usize = 128;

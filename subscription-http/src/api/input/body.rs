@@ -12,9 +12,9 @@ use hyper::body::Body;
 use pin_project_lite::pin_project;
 
 use super::bounds::BODY_BYTES_MAX;
-use super::error::{ApiError, Refusal};
-use super::request_head;
-use super::timeout::timeout;
+use crate::api::admission::request_head;
+use crate::api::error::{ApiError, Refusal};
+use crate::api::waiting::timeout::timeout;
 
 /// How long discarding a body may take before the connection is given up.
 const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);

@@ -12,9 +12,9 @@ use subscription_core::store::{
 };
 use subscription_core::{Store, Timestamp, Version};
 
-use super::open::Opened;
-use super::settings::Settings;
-use super::{Failure, print};
+use crate::program::open::Opened;
+use crate::program::settings::Settings;
+use crate::program::{Failure, print};
 
 #[derive(Subcommand)]
 pub(crate) enum BillingCommand {

@@ -16,10 +16,10 @@ const PROVIDER_SYNCS_PER_SECOND: u32 = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateStatus {
     pub(crate) policy: &'static str,
-    pub(super) quota: Quota,
-    pub(super) left: u32,
+    pub(crate) quota: Quota,
+    pub(crate) left: u32,
     /// The time until the next request is allowed, if none is now.
-    pub(super) wait: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
 }
 
 impl RateStatus {

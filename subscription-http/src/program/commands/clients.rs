@@ -11,8 +11,8 @@ use subscription_core::auth::{
 };
 use subscription_core::{Error, ErrorKind, Slug};
 
-use super::settings::{ConfiguredClient, Mode, Settings};
-use super::{Failure, print};
+use crate::program::settings::{ConfiguredClient, Mode, Settings};
+use crate::program::{Failure, print};
 
 /// How long to wait before the clients are stored again, while the database cannot be reached.
 const RETRY: Duration = Duration::from_millis(100);
@@ -88,7 +88,7 @@ pub(crate) async fn run(mut command: ClientCommand, settings: &Settings) -> Resu
         }
         *id = Some(new);
     }
-    let (opened, auth) = super::open::authentication(settings).await?;
+    let (opened, auth) = crate::program::open::authentication(settings).await?;
     let done = act(command, &auth).await;
     opened.close().await;
     done

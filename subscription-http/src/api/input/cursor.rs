@@ -8,8 +8,8 @@ use sha2::Sha256;
 use subscription_core::UserId;
 use subscription_core::store::Position;
 
-use super::error::{ApiError, Refusal};
 use super::query::Query;
+use crate::api::error::{ApiError, Refusal};
 
 /// The length of the truncated signature.
 const MAC_BYTES: usize = 16;

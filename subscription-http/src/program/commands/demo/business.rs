@@ -20,39 +20,39 @@ use subscription_core::{
 use super::catalogue::{FIRST_NAMES, LAST_NAMES, OFFERS, plan};
 use crate::program::Failure;
 
-pub(super) const DAYS: u32 = 730;
+pub(crate) const DAYS: u32 = 730;
 const DAY: Duration = Duration::from_hours(24);
 
 /// The payments are collected, and the clock is advanced, this often.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// A customer and their subscription.
-pub(super) struct Customer {
-    pub(super) email: Email,
+pub(crate) struct Customer {
+    pub(crate) email: Email,
     plan: Arc<Plan>,
-    pub(super) subscription: Arc<Subscription>,
+    pub(crate) subscription: Arc<Subscription>,
 }
 
-pub(super) struct Business {
-    pub(super) clock: ManualClock,
-    pub(super) billing: Billing,
-    pub(super) auth: Authentication,
-    pub(super) chance: Chance,
-    pub(super) customers: Vec<Customer>,
-    pub(super) plans: Vec<Arc<Plan>>,
+pub(crate) struct Business {
+    pub(crate) clock: ManualClock,
+    pub(crate) billing: Billing,
+    pub(crate) auth: Authentication,
+    pub(crate) chance: Chance,
+    pub(crate) customers: Vec<Customer>,
+    pub(crate) plans: Vec<Arc<Plan>>,
     /// The status of each payment, once all days are played.
-    pub(super) payments: Vec<PaymentStatus>,
+    pub(crate) payments: Vec<PaymentStatus>,
 }
 
 /// The moment two years before `until`.
-pub(super) fn begin(until: Timestamp) -> Timestamp {
+pub(crate) fn begin(until: Timestamp) -> Timestamp {
     let span = i64::try_from((DAY * DAYS).as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(until.micros().saturating_sub(span)).unwrap_or(Timestamp::MIN)
 }
 
 impl Business {
     /// Plays all days up to `until`, and calls `progress` with the number of each.
-    pub(super) async fn play(
+    pub(crate) async fn play(
         mut self,
         until: Timestamp,
         subscriptions: u64,
@@ -265,7 +265,7 @@ fn sign_in(email: &Email) -> Result<SignIn, Failure> {
 }
 
 /// Random choices that the same seed repeats: the generator `SplitMix64`.
-pub(super) struct Chance(pub(super) u64);
+pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
     /// A number from 0 up to, but without, `end`.

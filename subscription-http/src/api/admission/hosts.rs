@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use http::{HeaderMap, Uri, header};
 use serde::Deserialize;
 
-use super::routes;
+use crate::api::routes;
 
 /// A name or an address that a server answers to, with a certain port or any.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -179,7 +179,7 @@ fn hosts<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> impl Iterator<Item = Optio
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::api::*;
 
     fn allowed(hosts: &Hosts, host: &str) -> bool {
         let mut headers = HeaderMap::new();

@@ -16,8 +16,8 @@ use subscription_core::{Clock, Error, Store, SystemClock, Timestamp, Version};
 use subscription_http::{Advanced, PaymentReports, TurnedClock};
 use tokio::time::Instant;
 
-use super::Failure;
-use super::settings::{ClockKind, Settings};
+use crate::program::Failure;
+use crate::program::settings::{ClockKind, Settings};
 
 /// How long one advance works before it returns unfinished.
 const WORK_MAX: Duration = Duration::from_secs(20);
@@ -217,7 +217,7 @@ mod tests {
     use futures_util::FutureExt as _;
     use subscription_core::MemoryStore;
 
-    use super::*;
+    use crate::program::*;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use subscription_core::InvalidValue;
 use subscription_core::store::{Direction, PageLimit};
 
-use super::error::ApiError;
+use crate::api::error::ApiError;
 
 /// The characters of a refused parameter's name that an error shows.
 const NAME_CHARS_SHOWN: usize = 100;
@@ -54,7 +54,7 @@ impl Query {
         Ok(())
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&str> {
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 

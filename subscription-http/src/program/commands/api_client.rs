@@ -10,7 +10,7 @@ use serde_json::Value;
 use subscription_http::{FetchSettings, HttpFetch};
 use url::Url;
 
-use super::Failure;
+use crate::program::Failure;
 
 /// The most time of a request, which is more than one for events waits.
 const TIMEOUT: Duration = Duration::from_mins(1);

@@ -20,7 +20,7 @@ const KEYS_PER_SHARD: usize = 1_024;
 
 /// The clock that the token buckets of the rate limits use.
 #[derive(Debug, Clone)]
-pub(super) enum Time {
+pub(crate) enum Time {
     /// The monotonic clock, since this instant.
     Machine(Instant),
     /// A clock that tests set.
@@ -43,13 +43,13 @@ impl Clock for Time {
 }
 
 /// One bucket for each key.
-pub(super) struct Buckets<K: Hash + Eq + Clone> {
+pub(crate) struct Buckets<K: Hash + Eq + Clone> {
     limiter: RateLimiter<Ask<K>, Shards<K>, Time, StateInformationMiddleware>,
     time: Time,
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    pub(super) fn new(quota: Quota, time: Time) -> Self {
+    pub(crate) fn new(quota: Quota, time: Time) -> Self {
         let shards = Shards {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: foldhash::fast::RandomState::default(),
@@ -58,12 +58,12 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 
     /// Takes a token: how many are left, or how long until there is one.
-    pub(super) fn take(&self, key: K) -> Result<u32, Duration> {
+    pub(crate) fn take(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: true })
     }
 
     /// The same without taking a token.
-    pub(super) fn look(&self, key: K) -> Result<u32, Duration> {
+    pub(crate) fn look(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: false })
     }
 

@@ -26,11 +26,11 @@ use tokio::fs::File;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 
 use self::business::{Business, Chance, Customer, DAYS, begin};
-use super::keys::Keys;
-use super::open::{Opened, authenticate};
-use super::settings::{Console, Database, Listen, Mode, Settings};
 use super::transfer::bar;
-use super::{Failure, print};
+use crate::program::keys::Keys;
+use crate::program::open::{Opened, authenticate};
+use crate::program::settings::{Console, Database, Listen, Mode, Settings};
+use crate::program::{Failure, print};
 
 #[derive(Args)]
 pub(crate) struct Demo {
