@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::api::allowance::Allowance;
 use super::api::pace::Pace;
 use super::source::Source;
 use super::sync::report::Run;
 use super::tally::Tally;
 use crate::error::Error;
 use crate::events::Actor;
+use crate::providers::Allowance;
 use crate::service::SubscriptionService;
 use crate::store::Store;
 use crate::values::{Slug, Timestamp};

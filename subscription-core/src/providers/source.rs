@@ -6,7 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::api::ProviderApi;
-use super::mapping::object::ProviderKind;
+use crate::providers::ProviderKind;
 use crate::values::as_text::named_enum;
 use crate::values::{Href, Slug};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::inbox::standing::Standing;
+use crate::providers::Standing;
 use crate::values::as_text::named_enum;
 
 named_enum! {

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::sending::outcome::Outcome;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{Collection, Document, DocumentKey, Idempotency, Stored, document_key};
 use crate::values::as_text::named_enum;
 use crate::values::id::id_types;
 use crate::values::{Timestamp, Version};
+use crate::webhooks::Outcome;
 
 pub(super) const ENDPOINTS: Collection = Collection::named("webhook_endpoint");
 pub(super) const DELIVERIES: Collection = Collection::named("webhook_delivery");

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::delivery::addresses::AddressRules;
-use super::delivery::transport::Deliver;
 use super::tally::{SharedTallies, Tallies};
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
 use crate::store::Store;
 use crate::values::{Clock, SystemClock, Timestamp};
+use crate::webhooks::{AddressRules, Deliver};
 
 /// Endpoints, and the events that are sent to them.
 ///

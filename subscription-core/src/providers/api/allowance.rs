@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::providers::mapping::object::ProviderKind;
+use crate::providers::ProviderKind;
 use crate::values::Timestamp;
 
 /// A number of reads in each span of time. All of them may be taken at once; each comes back after its share of

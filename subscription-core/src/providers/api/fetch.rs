@@ -6,13 +6,10 @@ use super::pace::Turn;
 use super::{ApiFailed, ApiPage};
 use crate::providers::facade::Account;
 use crate::providers::follow::outcome::Interrupted;
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping;
-use crate::providers::mapping::finding::{Finding, Unmapped};
-use crate::providers::mapping::object::{
-    ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind,
+use crate::providers::{
+    FetchOutcome, Finding, ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind, Reason,
+    Standing, Unmapped, mapping,
 };
-use crate::providers::tally::FetchOutcome;
 use crate::values::{Email, Timestamp, UserId};
 
 impl Account {

@@ -11,9 +11,8 @@ use url::Url;
 
 use super::{ApiFailed, ApiPage, ProviderApi};
 use crate::http_client::{Fetch, FetchRequest};
-use crate::providers::mapping::finding::Unmapped;
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList, ProviderKind};
 use crate::providers::mapping::{lemon_squeezy, stripe};
+use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind, Unmapped};
 
 /// The largest answer that is read: 4 MiB.
 const ANSWER_BYTES_MAX: usize = 4_194_304;

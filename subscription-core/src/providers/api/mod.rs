@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::mapping::object::{ObjectId, ObjectKind, ObjectList};
+use crate::providers::{ObjectId, ObjectKind, ObjectList};
 
 /// Reads objects of one provider. Nothing is ever written there.
 #[async_trait]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::allowance::Allowance;
-use crate::providers::mapping::object::{ObjectRef, ProviderKind};
+use crate::providers::{ObjectRef, ProviderKind};
 use crate::values::Timestamp;
 
 const PAUSE_FIRST: Duration = Duration::from_secs(5);

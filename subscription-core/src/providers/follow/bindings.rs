@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::observation::Ticket;
 use super::users::binding;
 use crate::error::{Conflict, Error};
-use crate::providers::facade::Providers;
-use crate::providers::inbox::documents::{EVENTS, LINKS, Link, ProviderEvent};
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::providers::inbox::documents::{EVENTS, LINKS, Link};
+use crate::providers::{
+    ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
+};
 use crate::store::{
     ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
 };

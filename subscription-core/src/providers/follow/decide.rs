@@ -6,12 +6,10 @@ use super::plans::Plans;
 use crate::payments::{ObservedPayment, ObservedPeriod, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::providers::inbox::documents::Link;
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping::finding::{
+use crate::providers::{
     FoundInvoice, FoundItem, FoundOrder, FoundPayment, FoundPeriods, FoundSubscription,
+    ProviderKind, Reason, Source, Standing,
 };
-use crate::providers::mapping::object::ProviderKind;
-use crate::providers::source::Source;
 use crate::subscriptions::{
     ManagedBy, ObservedSubscription, Quantity, Renewal, Schedule, Subscription,
 };

@@ -9,8 +9,8 @@ use super::plans::AllPlans;
 use super::users::Named;
 use crate::providers::api::pace::Turn;
 use crate::providers::facade::Account;
-use crate::providers::inbox::documents::{Link, ProviderEvent};
-use crate::providers::mapping::object::{ObjectId, ObjectRef};
+use crate::providers::inbox::documents::Link;
+use crate::providers::{ObjectId, ObjectRef, ProviderEvent};
 use crate::store::Stored;
 use crate::values::{Timestamp, Version};
 

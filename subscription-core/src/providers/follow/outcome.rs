@@ -2,9 +2,7 @@
 
 use crate::error::Error;
 use crate::providers::api::pace::Held;
-use crate::providers::inbox::standing::Standing;
-use crate::providers::mapping::finding::{FoundObject, Unmapped};
-use crate::providers::mapping::object::{ObjectId, ObjectRef};
+use crate::providers::{FoundObject, ObjectId, ObjectRef, Standing, Unmapped};
 use crate::store::StoreError;
 use crate::values::{SubscriptionId, Timestamp};
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::plans::Plan;
-use crate::providers::facade::Providers;
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping::finding::{FoundItem, Sold};
+use crate::providers::{FoundItem, Providers, Reason, Sold, Standing};
 use crate::store::{PageLimit, PlanQuery, StoreExt as _};
 use crate::values::Slug;
 

@@ -12,13 +12,11 @@ use super::plans::Plans;
 use crate::error::Error;
 use crate::payments::{ObservedPayment, ObservedPeriod, Payment, SettledDiffers};
 use crate::plans::{BillingCycle, Plan};
-use crate::providers::facade::Providers;
 use crate::providers::inbox::documents::Link;
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping::finding::{
-    Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription,
+use crate::providers::{
+    Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription, ObjectId, ObjectKind,
+    ObjectRef, Providers, Reason, Standing,
 };
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 use crate::service::Followed;
 use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription, SubscriptionStatus};

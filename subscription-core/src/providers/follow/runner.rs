@@ -12,10 +12,9 @@ use super::outcome::{EventOutcome, Interrupted};
 use super::plans::AllPlans;
 use crate::error::Error;
 use crate::providers::api::pace::Turn;
-use crate::providers::facade::{Account, Providers};
+use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
-use crate::providers::inbox::standing::Standing;
-use crate::providers::mapping::object::ObjectRef;
+use crate::providers::{ObjectRef, Providers, Standing};
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
     SortKey, StoreError, StoreExt as _, Stored,

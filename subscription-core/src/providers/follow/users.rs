@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use super::outcome::Interrupted;
 use crate::accounts::User;
 use crate::error::Error;
-use crate::providers::facade::{Account, Providers};
-use crate::providers::inbox::documents::{Link, ProviderEvent};
-use crate::providers::inbox::standing::{Reason, Standing};
-use crate::providers::mapping::finding::FoundObject;
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::providers::facade::Account;
+use crate::providers::inbox::documents::Link;
+use crate::providers::{
+    FoundObject, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
+};
 use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::values::{Timestamp, UserId, Version};
 

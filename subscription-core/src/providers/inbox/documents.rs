@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::providers::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{Collection, Document, DocumentKey, Label, document_key};
 use crate::values::{Slug, SubscriptionId, Timestamp, UserId, Version};
 

@@ -8,11 +8,8 @@ use super::documents::ProviderEvent;
 use super::signature;
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
-use crate::providers::facade::Providers;
 use crate::providers::follow::observation::Ticket;
-use crate::providers::mapping;
-use crate::providers::mapping::finding::Webhook;
-use crate::providers::mapping::object::{ObjectId, ProviderKind};
+use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
 use crate::store::{ChangeSet, Record, StoreError, Stored};
 use crate::values::{Slug, Version};
 

@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use super::documents::{LINKS, Link, link_label};
 use crate::error::Error;
-use crate::providers::facade::Providers;
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
+use crate::providers::{ObjectId, ObjectKind, ObjectRef, Providers};
 use crate::store::{Document, DocumentFilter, DocumentId, Page, PageLimit, Position, Stored};
 use crate::values::{Slug, SubscriptionId, UserId};
 

@@ -8,9 +8,7 @@ use serde::Serialize;
 use super::documents::{EVENTS, ProviderEvent, link_uuid};
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
-use crate::providers::facade::Providers;
-use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
-use crate::providers::sync::report::SyncReport;
+use crate::providers::{ObjectId, ObjectKind, ObjectRef, ProviderKind, Providers, SyncReport};
 use crate::service::found;
 use crate::store::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,

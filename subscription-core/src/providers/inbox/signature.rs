@@ -5,7 +5,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
 
-use crate::providers::mapping::object::ProviderKind;
+use crate::providers::ProviderKind;
 use crate::values::Timestamp;
 
 /// The name of the header that has the signature, in lower case.

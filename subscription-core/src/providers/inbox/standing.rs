@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::providers::mapping::finding::Unmapped;
+use crate::providers::Unmapped;
 use crate::store::Label;
 use crate::values::Timestamp;
 use crate::values::as_text::named_enum;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use self::finding::{Finding, Unmapped, Webhook};
 use self::object::{ObjectId, ObjectKind, ProviderKind};
 use self::read::Place;
-use super::source::PauseMeans;
+use crate::providers::PauseMeans;
 use crate::values::{Email, UserId};
 
 /// Reads a webhook whose signature fits.

@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use self::report::{Run, SyncKind, SyncStep};
 use super::api::pace::{Held, Turn};
-use super::facade::{Account, Providers};
-use super::follow::now::ObservedNow;
+use super::facade::Account;
 use super::follow::observation::{Observation, Ticket};
 use super::follow::outcome::{EventOutcome, Interrupted};
 use super::inbox::documents::{EVENTS, link_uuid};
-use super::inbox::standing::Standing;
 use super::mapping;
-use super::mapping::object::{ObjectId, ObjectKind, ObjectRef, ProviderKind};
 use super::mapping::read::Place;
 use crate::error::Error;
+use crate::providers::{
+    ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing,
+};
 use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
 use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::{Run, SyncKind, SyncReport};
 use crate::error::Error;
-use crate::providers::facade::Providers;
+use crate::providers::Providers;
 use crate::providers::follow::observation::Ticket;
 use crate::providers::inbox::documents::progress_key;
 use crate::store::{Document, Stored};

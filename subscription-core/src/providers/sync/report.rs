@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::providers::follow::outcome::EventOutcome;
-use crate::providers::inbox::standing::EventState;
-use crate::providers::mapping::object::{ObjectKind, ObjectList, ProviderKind};
+use crate::providers::{EventState, ObjectKind, ObjectList, ProviderKind};
 use crate::values::Timestamp;
 use crate::values::as_text::named_enum;
 

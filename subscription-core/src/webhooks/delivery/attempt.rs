@@ -6,7 +6,7 @@ use super::wake::Wake;
 use crate::error::Error;
 use crate::events::RecordedEvent;
 use crate::values::Timestamp;
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::Webhooks;
 use crate::webhooks::sending::lane::Tried;
 
 /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.

@@ -14,7 +14,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::server_keys::ServerKeys;
 use crate::values::{InvalidValue, Timestamp};
-use crate::webhooks::documents::EndpointId;
+use crate::webhooks::EndpointId;
 
 /// The largest difference between the time of a delivery and the receiver's clock that the guide advises, both ways.
 pub const TOLERANCE: Duration = Duration::from_mins(5);

@@ -6,7 +6,7 @@ use super::signature::{Secret, check, secret, sign};
 use super::transport::DeliveryRequest;
 use crate::server_keys::ServerKeys;
 use crate::values::Timestamp;
-use crate::webhooks::documents::Endpoint;
+use crate::webhooks::Endpoint;
 
 /// The URL of an endpoint and the secrets that sign its deliveries, for one version of the endpoint.
 #[derive(Debug)]

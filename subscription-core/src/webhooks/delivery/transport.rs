@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use url::Url;
 
-use crate::webhooks::sending::outcome::Outcome;
+use crate::webhooks::Outcome;
 
 /// A delivery to send with POST.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use crate::values::text::checked;
 use crate::values::{
     Bounded, Fault, FaultCode, Faults, Fields, InputError, InvalidValue, Timestamp,
 };
-use crate::webhooks::delivery::addresses::AddressRules;
+use crate::webhooks::AddressRules;
 
 /// The largest number of types of an endpoint.
 const TYPES_MAX: usize = 50;

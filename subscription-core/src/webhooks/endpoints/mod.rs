@@ -11,12 +11,8 @@ use std::time::Duration;
 use self::input::{EndpointChanges, FirstEvent, NewEndpoint};
 use self::shown::ShownEndpoint;
 use self::upkeep::stored_endpoints;
-use super::delivery::signature::{Secret, check, secret};
-use super::documents::{
-    CreationRequest, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Loaded, PARKED,
-    Parked, ParkedState, PreviousSecret, REQUESTS, SecretState,
-};
-use super::facade::Webhooks;
+use super::delivery::signature::{check, secret};
+use super::documents::{CreationRequest, Loaded, PARKED, REQUESTS};
 use crate::accounts::Scope;
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
 use crate::events::TypePattern;
@@ -25,6 +21,10 @@ use crate::store::{
     Idempotency, Key, Record, StoreExt as _, Stored,
 };
 use crate::values::{FaultCode, Faults, InvalidValue, Timestamp, Version};
+use crate::webhooks::{
+    Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, ParkedState, PreviousSecret,
+    Secret, SecretState, Webhooks,
+};
 
 /// An endpoint that was created, or its secret rotated.
 #[derive(Debug, Clone)]

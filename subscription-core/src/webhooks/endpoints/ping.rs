@@ -6,8 +6,7 @@ use crate::error::{Conflict, Error};
 use crate::values::{EventId, Timestamp};
 use crate::webhooks::delivery::payload;
 use crate::webhooks::delivery::signing::Signing;
-use crate::webhooks::documents::{Endpoint, EndpointId};
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::{Endpoint, EndpointId, Webhooks};
 
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

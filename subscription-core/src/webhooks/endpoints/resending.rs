@@ -9,9 +9,7 @@ use crate::error::{Conflict, Error};
 use crate::events::Subject;
 use crate::store::{Document, EventPage, EventQuery, PageLimit, Stored};
 use crate::values::Timestamp;
-use crate::webhooks::documents::{Endpoint, EndpointId, Parked, ParkedState};
-use crate::webhooks::facade::Webhooks;
-use crate::webhooks::sending::breaker::PARKED_MAX;
+use crate::webhooks::{Endpoint, EndpointId, PARKED_MAX, Parked, ParkedState, Webhooks};
 
 impl Webhooks {
     /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were set aside are sent with the

@@ -11,11 +11,11 @@ use crate::store::{
     SortKey, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::{
-    Attempt, Delivery, DisabledReason, ENDPOINTS, Endpoint, EndpointId, Loaded, PARKED, Parked,
-    ParkedState, StallReason,
+use crate::webhooks::documents::{ENDPOINTS, Loaded, PARKED};
+use crate::webhooks::{
+    Attempt, Delivery, DisabledReason, Endpoint, EndpointId, Parked, ParkedState, StallReason,
+    Webhooks,
 };
-use crate::webhooks::facade::Webhooks;
 
 /// An endpoint and the state of its deliveries, as it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::service::SubscriptionService;
 use crate::store::{Document, DocumentFilter, DocumentQuery, Store, Stored};
 use crate::values::Timestamp;
-use crate::webhooks::documents::{Delivery, Disabled, DisabledReason, ENDPOINTS, Endpoint};
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::documents::ENDPOINTS;
+use crate::webhooks::{Delivery, Disabled, DisabledReason, Endpoint, Webhooks};
 
 impl Webhooks {
     /// The lowest cursor of the enabled endpoints: the events after it are still to be sent. `None` without one.

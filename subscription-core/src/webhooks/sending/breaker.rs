@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::outcome::Outcome;
 use crate::values::Timestamp;
-use crate::webhooks::documents::{Delivery, DisabledReason, Stall, StallReason};
+use crate::webhooks::{Delivery, DisabledReason, Stall, StallReason};
 
 /// The number of events that fail, one after the other, until the endpoint is stalled.
 const FAILURES_MAX: usize = 5;

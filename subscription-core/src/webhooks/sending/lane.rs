@@ -15,7 +15,7 @@ use crate::server_keys::ServerKeys;
 use crate::store::{ChangeSet, EventPage, Guard, Key, Record, Stored};
 use crate::values::Timestamp;
 use crate::webhooks::delivery::signing::Signing;
-use crate::webhooks::documents::{
+use crate::webhooks::{
     Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason,
 };
 

@@ -11,10 +11,8 @@ use crate::store::{
     Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::{
-    DELIVERIES, Delivery, ENDPOINTS, Endpoint, EndpointId, PARKED, Parked,
-};
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::documents::{DELIVERIES, ENDPOINTS, PARKED};
+use crate::webhooks::{Delivery, Endpoint, EndpointId, Parked, Webhooks};
 
 impl Webhooks {
     /// The documents of all endpoints.

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::events::{RecordedEvent, Subject};
 use crate::store::{ChangeSet, Delete, Key, Record, Stored};
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::{Attempt, EndpointId, Parked, ParkedState};
+use crate::webhooks::{Attempt, EndpointId, Parked, ParkedState};
 
 /// The largest number of events that are given up and listed.
 const GIVEN_UP_MAX: usize = 100;

@@ -15,7 +15,7 @@ use super::money;
 use super::object::{ObjectKind, ObjectRef};
 use super::read::Place;
 use crate::payments::{PaymentKind, PaymentStatus};
-use crate::providers::source::PauseMeans;
+use crate::providers::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, ExternalId, Href, Timestamp};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::providers::api::ApiPage;
+use crate::providers::ApiPage;
 use crate::providers::api::http_api::Requests;
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};

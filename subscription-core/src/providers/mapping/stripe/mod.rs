@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::finding::{Finding, FoundObject, Unmapped};
 use super::object::ObjectKind;
 use super::read::Place;
-use crate::providers::source::PauseMeans;
+use crate::providers::PauseMeans;
 
 pub(crate) use webhook::webhook;
 

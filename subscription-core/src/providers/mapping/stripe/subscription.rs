@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::object;
 use crate::plans::{BillingCycle, CycleUnit};
+use crate::providers::PauseMeans;
 use crate::providers::mapping::finding::{FoundItem, FoundSubscription, Sold, Unmapped};
 use crate::providers::mapping::money;
 use crate::providers::mapping::read::Place;
-use crate::providers::source::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, Timestamp};
 

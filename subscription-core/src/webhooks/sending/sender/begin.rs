@@ -11,9 +11,7 @@ use crate::events::TypePattern;
 use crate::store::{EventQuery, PageLimit};
 use crate::values::Timestamp;
 use crate::webhooks::delivery::attempt::attempt;
-use crate::webhooks::delivery::wake::Wake;
-use crate::webhooks::documents::EndpointId;
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::{EndpointId, Wake, Webhooks};
 
 /// The largest number of tries in flight to all endpoints.
 const IN_FLIGHT_MAX: usize = 256;

@@ -6,7 +6,7 @@ use super::{Route, Sender};
 use crate::error::Error;
 use crate::store::{EventPage, StoreError};
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::EndpointId;
+use crate::webhooks::EndpointId;
 use crate::webhooks::sending::lane::{Commit, Documents, Lane, Tried, Turn};
 use crate::webhooks::sending::schedule::PerMille;
 

@@ -17,9 +17,7 @@ use super::lane::{Lane, Turn};
 use crate::error::Error;
 use crate::store::StoreError;
 use crate::values::Timestamp;
-use crate::webhooks::delivery::wake::Wake;
-use crate::webhooks::documents::EndpointId;
-use crate::webhooks::facade::Webhooks;
+use crate::webhooks::{EndpointId, Wake, Webhooks};
 
 /// The longest time between two reads of the feed.
 const WAIT_MAX: Duration = Duration::from_secs(1);
