@@ -27,11 +27,11 @@ use subscription_core::auth::Authentication;
 
 use self::admission::cors::Page;
 use self::admission::{Admission, Source};
-use self::call::Call;
-use self::error::{ApiError, Refusal};
+pub(crate) use self::call::Call;
+pub(crate) use self::error::{ApiError, Refusal};
 use self::input::body::RequestBody;
 use self::output::request_log::{RequestLog, ResponseFacts};
-use self::reply::Reply;
+pub(crate) use self::reply::Reply;
 use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
 use self::waiting::timeout::timeout;

@@ -6,12 +6,10 @@ use subscription_core::auth::Scope::Auth;
 use subscription_core::auth::{ProofOfIdentity, RefreshRequest, SignIn, SignedIn};
 
 use crate::api::admission::rate::RouteLimit;
-use crate::api::call::Call;
-use crate::api::error::ApiError;
 use crate::api::output::bodies::{LoggedInBody, SessionBody, SignedInBody};
-use crate::api::reply::Reply;
 use crate::api::routes::Needs::{Bearer, BearerEvenExpired};
 use crate::api::routes::{Area, Route, delete, get, post, post_empty, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

@@ -14,12 +14,10 @@ use subscription_core::{
     PlanChange, Timestamp,
 };
 
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
 use crate::api::input::bounds::TIMELINE_YEARS_MAX;
 use crate::api::output::bodies::TimelineBody;
-use crate::api::reply::Reply;
 use crate::api::routes::{ApiPart, Area, Route, delete, list, post, post_optional, scope};
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area::new(
     "/",

@@ -9,12 +9,10 @@ use serde::Serialize;
 use subscription_core::input::{Fields, string};
 use subscription_core::{BillingCycle, FaultCode, InputError, InvalidValue, Schedule, Timestamp};
 
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
-use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;
 use crate::api::routes::{ApiPart, Area, get, of_part, post};
 use crate::api::waiting::turned_clock::{PaymentReports, TurnedClock};
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area::new(
     "/clock",

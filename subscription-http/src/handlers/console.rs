@@ -6,10 +6,8 @@ use subscription_core::Timestamp;
 
 use super::documents::prepared;
 use crate::api::admission::clients::Clients;
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
-use crate::api::reply::Reply;
 use crate::api::routes::{ApiPart, Area, Needs, get, of_part};
+use crate::api::{ApiError, Call, Refusal, Reply};
 use crate::console::{File, INDEX};
 
 pub(crate) static AREA: Area = Area::new(

@@ -8,11 +8,9 @@ use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
 use crate::api::admission::cors::VARY_ORIGIN;
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::Needs::Nothing;
 use crate::api::routes::{Area, get};
+use crate::api::{ApiError, Call, Reply};
 use crate::openapi::{self, Prepared};
 
 pub(crate) static AREA: Area = Area::new(

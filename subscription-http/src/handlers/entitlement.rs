@@ -4,10 +4,8 @@ use http::StatusCode;
 use subscription_core::UserId;
 use subscription_core::auth::Scope::SubscriptionsRead;
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, list, scope};
+use crate::api::{ApiError, Call, Reply};
 
 /// Initial capacity for the JSON; one with a few grants is shorter.
 const JSON_BYTES: usize = 1_024;

@@ -9,11 +9,9 @@ use subscription_core::events::{Actor, RecordedEvent, Subject, TypePattern};
 use subscription_core::store::{EventPage, EventQuery};
 use subscription_core::{EventId, Timestamp, Version};
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
 use crate::api::input::bounds::{EVENT_TYPES_MAX, EVENT_WAIT_SECONDS_MAX};
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, list, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area =
     Area::new("/events", &[list("/events", scope(EventsRead), |call| Box::pin(read(call)))]);

@@ -7,12 +7,10 @@ use subscription_core::{Action, Error, NoInput, Plan, Slug, Subscription, UserId
 
 use super::entitlement;
 use crate::api::admission::self_service::SelfService;
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
 use crate::api::output::bodies::{MySubscription, PageBody};
-use crate::api::reply::Reply;
 use crate::api::routes::Needs::Bearer;
 use crate::api::routes::{Area, Route, list, post_optional};
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

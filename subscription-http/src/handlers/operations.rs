@@ -2,11 +2,9 @@
 
 use http::StatusCode;
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::Needs::{Loopback, Nothing};
 use crate::api::routes::{Area, get};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static HEALTH: Area = Area {
     any_host: true,

@@ -4,10 +4,8 @@ use http::StatusCode;
 use subscription_core::auth::Scope::{PaymentsRead, PaymentsWrite};
 use subscription_core::{NewPayment, PaymentChanges};
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, delete, get, post, put, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area = Area::new(
     "/subscription-payments",

@@ -5,10 +5,8 @@ use subscription_core::auth::Scope::{PlansRead, PlansWrite, SubscriptionsRead};
 use subscription_core::store::{PlanFilter, PlanOrder, PlanQuery};
 use subscription_core::{Error, NewPlan, PlanChanges};
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, delete, get, list, post, put, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area = Area::new(
     "/subscription-plans",

@@ -15,14 +15,12 @@ use subscription_core::{
 };
 
 use crate::api::admission::rate::{RateStatus, RouteLimit};
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
 use crate::api::input::bounds::WEBHOOK_BYTES_MAX;
 use crate::api::output::bodies::PageBody;
-use crate::api::reply::Reply;
 use crate::api::routes::{
     ApiPart, Area, Needs, Route, get, list, of_part, post, post_optional, scope,
 };
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

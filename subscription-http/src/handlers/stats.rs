@@ -8,11 +8,9 @@ use subscription_core::Error;
 use subscription_core::auth::Scope::{PaymentsRead, SubscriptionsRead};
 use subscription_core::figures::{Figures, MONTHS_MAX};
 
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
-use crate::api::reply::Reply;
 use crate::api::routes::{ApiPart, Area, list, of_part, scope};
 use crate::api::waiting::timeout::timeout;
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

@@ -7,10 +7,8 @@ use subscription_core::store::{
 };
 use subscription_core::{NewSubscription, SubscriptionChanges};
 
-use crate::api::call::Call;
-use crate::api::error::ApiError;
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, delete, get, list, post, put, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area = Area::new(
     "/subscriptions",

@@ -9,13 +9,11 @@ use subscription_core::events::Actor;
 use subscription_core::store::{PaymentQuery, UserFilter};
 
 use super::subscriptions::newest_payments;
-use crate::api::call::Call;
-use crate::api::error::ApiError;
 use crate::api::input::bounds::USER_IDS_MAX;
 use crate::api::input::query::Query;
 use crate::api::output::bodies::{AccountBody, SessionBody, UserBody};
-use crate::api::reply::Reply;
 use crate::api::routes::{Area, get, list, post_optional, scope};
+use crate::api::{ApiError, Call, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,

@@ -11,13 +11,11 @@ use subscription_core::webhooks::{
 };
 
 use super::events::{ShownEvent, shown};
-use crate::api::call::Call;
-use crate::api::error::{ApiError, Refusal};
 use crate::api::output::bodies::PageBody;
-use crate::api::reply::Reply;
 use crate::api::routes::{
     ApiPart, Area, delete, get, list, of_part, post, post_empty, post_optional, put, scope,
 };
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
     // Some of them have a secret.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use subscription_core::auth::{Authentication, Client, ClientKind, ClientSource, Scope};
 use subscription_core::{Slug, Timestamp, Version};
 
-use crate::api::error::{ApiError, Refusal};
+use crate::api::{ApiError, Refusal};
 
 /// The clients that are accepted.
 #[derive(Debug)]

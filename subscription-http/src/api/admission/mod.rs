@@ -20,13 +20,11 @@ use subscription_core::events::Actor;
 use subscription_core::{Error, Randomness, Unauthenticated};
 
 use self::cors::Page;
-use super::call::Call;
-use super::error::{ApiError, Refusal};
 use super::input::query::Query;
 use super::output::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
-use super::reply::Reply;
 use super::routes::{self, Found, Needs, Route};
 use super::{Api, Surface};
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 /// The longest `x-request-id` that is used as it was sent.
 const REQUEST_ID_BYTES_MAX: usize = 128;

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
-use crate::api::error::Refusal;
+use crate::api::Refusal;
 use crate::api::input::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
 
 /// The most hops of `x-forwarded-for` that are read, from the right.

@@ -13,8 +13,8 @@ use pin_project_lite::pin_project;
 
 use super::bounds::BODY_BYTES_MAX;
 use crate::api::admission::request_head;
-use crate::api::error::{ApiError, Refusal};
 use crate::api::waiting::timeout::timeout;
+use crate::api::{ApiError, Refusal};
 
 /// How long discarding a body may take before the connection is given up.
 const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);

@@ -9,7 +9,7 @@ use subscription_core::UserId;
 use subscription_core::store::Position;
 
 use super::query::Query;
-use crate::api::error::{ApiError, Refusal};
+use crate::api::{ApiError, Refusal};
 
 /// The length of the truncated signature.
 const MAC_BYTES: usize = 16;

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 use subscription_core::InvalidValue;
 use subscription_core::store::{Direction, PageLimit};
 
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// The characters of a refused parameter's name that an error shows.
 const NAME_CHARS_SHOWN: usize = 100;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use subscription_core::{Payment, Plan, Subscription, Version};
 
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// The largest number of cached records of a kind is two to the power of this.
 const SLOTS_LOG2: u32 = 12;

@@ -6,12 +6,10 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 
-use crate::api::Api;
 use crate::api::admission::cors::Page;
 use crate::api::admission::rate::RateStatus;
-use crate::api::error::{ApiError, Refusal};
-use crate::api::reply::Reply;
 use crate::api::routes::Route;
+use crate::api::{Api, ApiError, Refusal, Reply};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::api::admission::rate::RateStatus;
-use crate::api::error::{ApiError, Refusal};
+use crate::api::{ApiError, Refusal};
 
 /// The requests of one client that may wait.
 pub(crate) const WAITING_PER_CLIENT: u32 = 8;

@@ -4,7 +4,7 @@ use subscription_core::store::StoreError;
 use subscription_core::{Error, SubscriptionService, Timestamp};
 use tokio::sync::Mutex;
 
-use crate::api::error::ApiError;
+use crate::api::ApiError;
 
 /// How long a result is cached: anybody may ask, and must not keep the disk busy.
 const CACHED_MICROS: i64 = 1_000_000;

@@ -16,8 +16,9 @@ use subscription_core::webhooks::EndpointId;
 use subscription_core::{Clock, SessionId, Slug};
 
 use self::buckets::{Buckets, Time};
+
 pub(crate) use self::status::RateStatus;
-use crate::api::error::Refusal;
+use crate::api::Refusal;
 
 /// The least time that a sender of too many webhooks is asked to wait: providers do not retry sooner.
 const WEBHOOK_WAIT: Duration = Duration::from_secs(5);
