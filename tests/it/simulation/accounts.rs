@@ -49,10 +49,10 @@ async fn random_accounts_meet_every_refusal() {
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_life_of_accounts_reads_no_more_than_one_of_a_short_life() {
-    let short = AccountSimulation::seeded(1).await.run(300).await.expect("a sound run").read;
-    let long = AccountSimulation::seeded(1).await.run(1_200).await.expect("a sound run").read;
+    let short = AccountSimulation::seeded(1).await.run(1_000).await.expect("a sound run").read;
+    let long = AccountSimulation::seeded(1).await.run(2_000).await.expect("a sound run").read;
 
-    assert!(long <= short * 4 * 3 / 2, "{short} records in 300 steps, {long} in 1,200");
+    assert!(long <= short * 2 * 3 / 2, "{short} records in 1,000 steps, {long} in 2,000");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use crate::providers::*;
+    use super::*;
 
     #[test]
     fn an_outage_is_logged_once_and_then_each_hour() {

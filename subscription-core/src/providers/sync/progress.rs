@@ -125,7 +125,7 @@ impl Providers {
 
 #[cfg(test)]
 mod tests {
-    use crate::providers::*;
+    use super::*;
 
     #[test]
     fn the_next_night_is_after_the_moment() {

@@ -179,7 +179,7 @@ fn hosts<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> impl Iterator<Item = Optio
 
 #[cfg(test)]
 mod tests {
-    use crate::api::*;
+    use super::*;
 
     fn allowed(hosts: &Hosts, host: &str) -> bool {
         let mut headers = HeaderMap::new();

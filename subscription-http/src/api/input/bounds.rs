@@ -69,7 +69,7 @@ pub(crate) fn grouped(number: impl TryInto<u64>) -> String {
 mod tests {
     use subscription_core::store::Idempotency;
 
-    use crate::api::*;
+    use super::*;
 
     #[test]
     fn numbers_are_filled_in_with_commas() {

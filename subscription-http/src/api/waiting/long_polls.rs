@@ -250,7 +250,7 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::task::{JoinSet, yield_now};
 
-    use crate::api::*;
+    use super::*;
 
     const HOUR: Duration = Duration::from_hours(1);
 

@@ -227,7 +227,7 @@ mod tests {
     use subscription_core::ManualClock;
     use tokio::sync::Semaphore;
 
-    use crate::program::*;
+    use super::*;
 
     /// A job whose runs tell of their begin and their end, and wait for a permit in between.
     struct Steered {

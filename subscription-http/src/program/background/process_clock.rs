@@ -217,7 +217,7 @@ mod tests {
     use futures_util::FutureExt as _;
     use subscription_core::MemoryStore;
 
-    use crate::program::*;
+    use super::*;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()
