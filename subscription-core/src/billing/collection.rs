@@ -3,9 +3,8 @@
 use super::outcome::{Beside, billing, outcome};
 use super::outcome::{excess, least};
 use super::periods::restart;
-use super::policy::Policy;
+use super::policy::{LAPSES_AFTER, Policy};
 use super::proration::scaled;
-use super::steps::LAPSES_AFTER;
 use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
 use crate::service::{Others, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};

@@ -1,11 +1,16 @@
 //! The policy of billing: what an operator decides for all subscriptions.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Deserializer, de};
 
 use crate::plans::{CycleUnit, Span};
 use crate::values::as_text::named_enum;
 use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
+
+/// How long a subscription waits for its first payment.
+pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
 /// The policy of billing. A change holds from the next write of a subscription on; moments that are stored stay.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -1,22 +1,17 @@
 //! The steps that a subscription takes by the clock: which one is due first, and what it does.
 
-use std::time::Duration;
-
 use SubscriptionStatus::{Active, OnTrial, PastDue, Paused, Pending, Unpaid};
 
 use super::due::{earliest, next_action_at};
 use super::outcome::{Beside, billing, expire, outcome, settle};
 use super::periods::{begin, missed, renewal_after, restart};
-use super::policy::{Activation, AfterDunning, Policy};
+use super::policy::{Activation, AfterDunning, LAPSES_AFTER, Policy};
 use super::proration::set_terms;
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::service::{Step, StepKind};
 use crate::subscriptions::{ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
-
-/// How long a subscription waits for its first payment.
-pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
 /// The earliest step of a subscription that is due at `now`; of two at one moment, the one that [`StepKind`]
 /// names first.

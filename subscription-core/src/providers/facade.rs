@@ -15,8 +15,8 @@ use crate::service::SubscriptionService;
 use crate::store::Store;
 use crate::values::{Slug, Timestamp};
 
-/// The number of observations in a second that callers may ask for.
-const ASKED_NOW_MAX: u32 = 5;
+/// The number of observations in a second that callers may ask for, in one process.
+pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 
 /// Follows the subscriptions that payment providers run: see [`Providers::take_in`] and [`Providers::advance`].
 ///
@@ -50,7 +50,7 @@ impl Providers {
             (source.name.clone(), Account { source, pace, tally, dry_run })
         };
         let sources = Arc::new(sources.into_iter().map(account).collect());
-        let asked_now = Arc::new(Allowance::new(Duration::from_secs(1), ASKED_NOW_MAX));
+        let asked_now = Arc::new(Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND));
         Self { service, sources, asked_now }
     }
 

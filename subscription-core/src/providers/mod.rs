@@ -15,7 +15,7 @@ mod tally;
 pub use api::allowance::Allowance;
 pub use api::http_api::HttpProviderApi;
 pub use api::{ApiFailed, ApiPage, ProviderApi};
-pub use facade::Providers;
+pub use facade::{OBSERVATIONS_PER_SECOND, Providers};
 pub use follow::now::ObservedNow;
 pub use follow::runner::Applied;
 pub use inbox::documents::ProviderEvent;

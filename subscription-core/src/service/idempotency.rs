@@ -1,6 +1,7 @@
 //! Idempotency: creates a record once for each key, and removes expired idempotency records.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -14,6 +15,10 @@ use crate::store::{
     Key, Operation, PageLimit, Record, StoreExt as _,
 };
 use crate::values::{Timestamp, Version};
+
+/// How long an idempotency record is stored, unless [`keep_idempotency_for`](super::ServiceBuilder::keep_idempotency_for)
+/// is called.
+pub(super) const KEPT: Duration = Duration::from_hours(24);
 
 /// A create under an idempotency key, and the hash of its input.
 pub(super) struct IdempotentRequest {

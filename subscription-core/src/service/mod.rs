@@ -40,9 +40,6 @@ use crate::values::{
     Clock, EventId, Randomness, SystemClock, SystemRandomness, Timestamp, Version,
 };
 
-/// How long an idempotency record is stored unless [`ServiceBuilder::keep_idempotency_for`] is called.
-const IDEMPOTENCY_KEPT: Duration = Duration::from_hours(24);
-
 /// Plans, subscriptions and payments over a [`Store`].
 ///
 /// The service holds no records, so clones are cheap and many processes may each have a service over the same
@@ -141,7 +138,7 @@ impl SubscriptionService {
             store: Arc::new(store),
             clock: Arc::new(SystemClock),
             randomness: Arc::new(SystemRandomness),
-            idempotency_kept: IDEMPOTENCY_KEPT,
+            idempotency_kept: idempotency::KEPT,
             checks_users: false,
             turns: Turns::default(),
             pause: None,

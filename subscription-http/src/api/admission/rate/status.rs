@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, header};
+use subscription_core::providers::OBSERVATIONS_PER_SECOND;
 
 use super::Quota;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-
-/// The observations at payment providers that a process makes for callers in a second; the core counts them.
-const PROVIDER_SYNCS_PER_SECOND: u32 = 5;
 
 /// The state of a limit after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +29,7 @@ impl RateStatus {
 
     /// Too many observations at payment providers were asked for.
     pub(crate) const fn provider_syncs(wait: Duration) -> Self {
-        let quota = Quota::new(PROVIDER_SYNCS_PER_SECOND, Duration::from_secs(1));
+        let quota = Quota::new(OBSERVATIONS_PER_SECOND, Duration::from_secs(1));
         Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
     }
 
