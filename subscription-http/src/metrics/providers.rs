@@ -39,6 +39,9 @@ impl ProviderMetrics {
         self.lag_seconds.set(lag.as_secs_f64());
     }
 
+    /// The states of events that are counted.
+    pub const STATES: [EventState; 2] = [EventState::Waiting, EventState::Failed];
+
     /// Notes the events that wait or failed, and how long ago the last one came. An instance that leads calls this
     /// with the present state; one that no longer leads, with nothing.
     pub fn observed(&self, sources: &[SourceOverview], now: Timestamp) {
@@ -48,7 +51,7 @@ impl ProviderMetrics {
         for overview in sources {
             let source = overview.source.to_string();
             for (standing, count) in &overview.events {
-                let is_counted = matches!(standing.state, EventState::Waiting | EventState::Failed);
+                let is_counted = Self::STATES.contains(&standing.state);
                 if let Some(reason) = standing.reason.filter(|_| is_counted) {
                     let labels = Waiting { source: source.clone(), reason: reason.to_string() };
                     let count = i64::try_from(*count).unwrap_or(i64::MAX);

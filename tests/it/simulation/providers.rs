@@ -67,7 +67,7 @@ async fn is_found(fault: Fault, invariant: &'static str, seeds: impl Iterator<It
     false
 }
 
-const SEED_OF_A_MEETING: u64 = 18;
+const SEED_OF_A_MEETING: u64 = 21;
 
 /// Two workers must meet at one object while its state goes and comes back, which takes more runs than other faults.
 #[tokio::test]

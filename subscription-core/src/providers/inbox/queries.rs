@@ -83,8 +83,13 @@ const SCANNED_MAX: usize = 2_000;
 impl Providers {
     /// The last event, the events by state and the last sync of each source.
     pub async fn overview(&self) -> Result<Vec<SourceOverview>, Error> {
+        self.overview_of(&EventState::ALL).await
+    }
+
+    /// The same, with the events in these states alone.
+    pub async fn overview_of(&self, states: &[EventState]) -> Result<Vec<SourceOverview>, Error> {
         let mut counts: BTreeMap<Slug, BTreeMap<Standing, usize>> = BTreeMap::new();
-        for standing in Standing::all() {
+        for standing in Standing::all().filter(|standing| states.contains(&standing.state)) {
             let Some(label) = standing.label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
             let mut query = query.with_limit(PageLimit::MAX);

@@ -40,7 +40,8 @@ impl ProviderJob {
     async fn count(&self) -> Result<(), Error> {
         let mut counted = self.counted.lock().await;
         if counted.is_none_or(|at| at.elapsed() >= COUNTED_EVERY) {
-            self.metrics.observed(&self.providers.overview().await?, self.service.now());
+            let sources = self.providers.overview_of(&ProviderMetrics::STATES).await?;
+            self.metrics.observed(&sources, self.service.now());
             *counted = Some(Instant::now());
         }
         Ok(())
