@@ -9,44 +9,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
 
+use super::requests::Requests;
 use super::{ApiFailed, ApiPage, ProviderApi};
 use crate::http_client::{Fetch, FetchRequest};
 use crate::providers::mapping::{lemon_squeezy, stripe};
-use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind, Unmapped};
+use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind};
 
 /// The largest answer that is read: 4 MiB.
 const ANSWER_BYTES_MAX: usize = 4_194_304;
 
 /// The longest time to wait that is accepted from a provider.
 const WAIT_MAX: Duration = Duration::from_hours(1);
-
-/// The requests of a provider's API, and the parts of its answers.
-#[derive(Debug)]
-pub(crate) struct Requests {
-    /// The scheme and host.
-    pub(crate) host: &'static str,
-    /// The headers of every request, beside the key.
-    pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// The path and query of an object; `None` if the provider has none of this kind.
-    pub(crate) object: fn(ObjectKind, &ObjectId) -> Option<String>,
-    /// The object in the answer for one object.
-    pub(crate) object_in: fn(Value) -> Value,
-    /// The fields that are added to an object, in this order.
-    pub(crate) added: &'static [Added],
-    /// The path and query of a page; `None` if the provider has no such list.
-    pub(crate) list: fn(&ObjectList, Option<&str>) -> Option<String>,
-    /// The page in the answer for a page.
-    pub(crate) page: fn(&ObjectList, Option<&str>, Value) -> Result<ApiPage, Unmapped>,
-}
-
-/// A field that is added to the objects of a kind, because the provider does not return it with them.
-#[derive(Debug)]
-pub(crate) struct Added {
-    pub(crate) kind: ObjectKind,
-    pub(crate) field: &'static str,
-    /// The paths of the lists whose entries the field has: one page of each.
-    pub(crate) lists: fn(&Value) -> Vec<String>,
-}
 
 /// The API of a provider, read over HTTP.
 ///

@@ -4,6 +4,7 @@ pub(crate) mod allowance;
 pub(crate) mod fetch;
 pub(crate) mod http_api;
 pub(crate) mod pace;
+pub(crate) mod requests;
 
 use std::fmt;
 use std::time::Duration;

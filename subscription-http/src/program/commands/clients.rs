@@ -1,21 +1,15 @@
-//! Clients: the `client` commands, and the public clients of the settings file.
-
-use std::path::Path;
-use std::time::Duration;
+//! The `client` commands.
 
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use secrecy::ExposeSecret as _;
+use subscription_core::Slug;
 use subscription_core::auth::{
     Authentication, Client, ClientKind, ClientSource, NewClient, Scope, WebOrigin,
 };
-use subscription_core::{Error, ErrorKind, Slug};
 
-use crate::program::settings::{ConfiguredClient, Mode, Settings};
+use crate::program::settings::Settings;
 use crate::program::{Failure, print};
-
-/// How long to wait before the clients are stored again, while the database cannot be reached.
-const RETRY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -168,93 +162,4 @@ fn slug(name: &str) -> Result<Slug, Failure> {
     let words = plain.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let id = words.collect::<Vec<_>>().join("-");
     id.parse().map_err(|_| Failure::new("the name has no letters or digits: give an --id"))
-}
-
-/// The clients of the settings file.
-pub(crate) struct Configured {
-    clients: Vec<NewClient>,
-    /// True if clients that left the settings file are refused. Not in development, which refuses nobody
-    /// and may run over the records of production by mistake.
-    refuses_others: bool,
-}
-
-impl Configured {
-    /// Checks the clients of the settings file.
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
-        let mut clients: Vec<NewClient> = Vec::new();
-        for client in &settings.clients {
-            let new = new_client(client).and_then(|new| {
-                let is_new = clients.iter().all(|other| other.id != new.id);
-                if is_new { Ok(new) } else { Err("it is there twice".to_owned()) }
-            });
-            clients.push(new.map_err(|error| {
-                let file = settings.config.as_deref().unwrap_or(Path::new("settings")).display();
-                Failure(format!("{file}: client {:?}: {error}", client.id))
-            })?);
-        }
-        Ok(Self { clients, refuses_others: settings.mode == Mode::Production })
-    }
-
-    /// Stores the clients: now, or as soon as the database can be reached.
-    pub(crate) async fn store(self, auth: &Authentication) -> Result<(), Failure> {
-        match self.attempt(auth).await {
-            Err(None) => {}
-            Err(Some(failure)) => return Err(failure),
-            Ok(()) => return Ok(()),
-        }
-        let auth = auth.clone();
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(RETRY).await;
-                match self.attempt(&auth).await {
-                    Err(None) => {}
-                    Err(Some(failure)) => return tracing::error!("{failure}"),
-                    Ok(()) => return,
-                }
-            }
-        });
-        Ok(())
-    }
-
-    /// Stores the clients. The error is `None` if the database cannot be reached.
-    async fn attempt(&self, auth: &Authentication) -> Result<(), Option<Failure>> {
-        let failed = |id: &str, error: Error| {
-            (error.kind() != ErrorKind::Unavailable)
-                .then(|| Failure(format!("client {id:?} in the settings file: {error}")))
-        };
-        for client in &self.clients {
-            let stored = auth.configure_client(client.clone()).await;
-            let client = stored.map_err(|error| failed(client.id.as_str(), error))?;
-            if client.revoked_at.is_some() {
-                tracing::warn!(client = %client.id, "a client of the settings file is revoked");
-            }
-        }
-        if self.refuses_others {
-            let named: Vec<_> = self.clients.iter().map(|client| client.id.clone()).collect();
-            let gone = auth.refuse_unconfigured(&named).await;
-            for client in gone.map_err(|error| failed("*", error))? {
-                let id = &client.id;
-                tracing::warn!(client = %id, "a client left the settings file and is refused");
-            }
-        }
-        Ok(())
-    }
-}
-
-fn new_client(client: &ConfiguredClient) -> Result<NewClient, String> {
-    let name = client.name.as_deref().unwrap_or(&client.id);
-    let scopes = client.scopes.iter().map(|scope| scope.parse());
-    let origins = client
-        .origins
-        .iter()
-        .map(|text| text.parse().map_err(|error| format!("the origin {text:?} {error}")));
-    let new = NewClient {
-        id: client.id.parse().map_err(|error| format!("its id {error}"))?,
-        name: name.parse().map_err(|error| format!("its name {error}"))?,
-        kind: ClientKind::Public,
-        scopes: scopes.collect::<Result<_, _>>().map_err(|error| format!("a scope {error}"))?,
-        origins: origins.collect::<Result<_, _>>()?,
-    };
-    new.check().map_err(|faults| faults.to_string())?;
-    Ok(new)
 }

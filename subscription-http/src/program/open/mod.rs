@@ -3,6 +3,7 @@
 //! The checks that create no file come first, those of the ports too: a start that fails leaves neither a
 //! database nor keys behind.
 
+mod configured_clients;
 mod identity;
 mod store;
 
@@ -21,9 +22,9 @@ use subscription_core::webhooks::Webhooks;
 use subscription_http::Server;
 use tokio::net::TcpListener;
 
+use self::configured_clients::Configured;
 pub(crate) use self::store::Opened;
 use super::Failure;
-use super::commands::clients::Configured;
 use super::keys::{Keys, NewKeys};
 use super::settings::{DATABASE_MISSING, Database, Listen, Mode, Settings, Users};
 use super::{providers, webhooks};

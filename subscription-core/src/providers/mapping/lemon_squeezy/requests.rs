@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::providers::ApiPage;
-use crate::providers::api::http_api::Requests;
+use crate::providers::api::requests::Requests;
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
 use crate::providers::mapping::read::Place;
