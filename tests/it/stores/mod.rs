@@ -22,10 +22,3 @@ mod cached {
         CachedStore::new(Arc::new(MemoryStore::default()), CacheInvalidator::LAG)
     });
 }
-
-mod signalled {
-    use subscription_core::MemoryStore;
-    use subscription_core::store::FeedSignal;
-
-    subscription_core::store_conformance!(async { FeedSignal::new(MemoryStore::default(), || {}) });
-}
