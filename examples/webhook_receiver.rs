@@ -48,6 +48,8 @@ struct Receiver {
     records: HashMap<String, (u64, Value)>,
     /// The ids of the events that were acted on.
     seen: HashSet<String>,
+    /// The mails that were sent.
+    mails: Vec<String>,
 }
 
 fn receive(
@@ -80,12 +82,12 @@ fn receive(
     // Once for each event, also if its version is not new.
     if receiver.seen.insert(signed.id.to_owned()) {
         println!("{event_type}: here you send the mail");
+        receiver.mails.push(event_type);
     }
     StatusCode::NO_CONTENT
 }
 
-async fn serve(listener: TcpListener, secret: Secret) {
-    let receiver = Arc::new(Mutex::new(Receiver::default()));
+async fn serve(listener: TcpListener, secret: Secret, receiver: Arc<Mutex<Receiver>>) {
     while let Ok((stream, _)) = listener.accept().await {
         let secret = secret.clone();
         let receiver = Arc::clone(&receiver);
@@ -112,14 +114,15 @@ async fn serve(listener: TcpListener, secret: Secret) {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let receiver = Arc::<Mutex<Receiver>>::default();
     if let Ok(text) = std::env::var("WEBHOOK_SECRET") {
-        serve(TcpListener::bind("127.0.0.1:3000").await?, text.parse()?).await;
+        serve(TcpListener::bind("127.0.0.1:3000").await?, text.parse()?, receiver).await;
         return Ok(());
     }
     let secret: Secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse()?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    tokio::spawn(serve(listener, secret.clone()));
+    tokio::spawn(serve(listener, secret.clone(), Arc::clone(&receiver)));
 
     let id = "0194b9e4-7a5c-7cc0-8f3e-2d9c5b1a4e77";
     let plan = |kind: &str, version: u64| {
@@ -128,16 +131,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         )
     };
     let deliveries = [
-        ("the newest version comes first", plan("updated", 2), 0, 204),
-        ("an older one is accepted and ignored", plan("created", 1), 0, 204),
-        ("a ping", r#"{"type":"webhook.ping","data":{}}"#.to_owned(), 0, 204),
-        ("a delivery of an hour ago, sent again", plan("updated", 3), 3_600, 401),
+        ("the newest version comes first", "event-2", plan("updated", 2), 0, 204),
+        ("an older one is acted on and not stored", "event-1", plan("created", 1), 0, 204),
+        ("it is sent again", "event-1", plan("created", 1), 0, 204),
+        ("a ping", "ping", r#"{"type":"webhook.ping","data":{}}"#.to_owned(), 0, 204),
+        ("a delivery of an hour ago, sent again", "event-3", plan("updated", 3), 3_600, 401),
     ];
-    for (name, body, age, expected) in deliveries {
+    for (name, event, body, age, expected) in deliveries {
         let sent_at = SystemClock.now().micros() / 1_000_000 - age;
-        let signature = sign(std::slice::from_ref(&secret), id, sent_at, body.as_bytes());
+        let signature = sign(std::slice::from_ref(&secret), event, sent_at, body.as_bytes());
         let request = Request::post("/")
-            .header("webhook-id", id)
+            .header("webhook-id", event)
             .header("webhook-timestamp", sent_at)
             .header("webhook-signature", signature)
             .body(Full::new(Bytes::from(body)))?;
@@ -150,6 +154,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         if status != expected {
             return Err(format!("{name}: not {expected}").into());
         }
+    }
+    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+    let stored: Vec<_> = receiver.records.values().map(|(version, _)| *version).collect();
+    if receiver.mails != ["plan.updated", "plan.created"] || stored != [2] {
+        return Err(format!("mails: {:?}, versions: {stored:?}", receiver.mails).into());
     }
     Ok(())
 }

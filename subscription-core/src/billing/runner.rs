@@ -237,25 +237,29 @@ impl Billing {
         Ok((found, next.is_some()))
     }
 
-    /// The retries of the payments that have failed, if each fails again, and the end of the dunning.
+    /// The retries of the payments that have failed, if each fails again, and the end of the dunning. The subscription may
+    /// end before.
     async fn retries(&self, of: &Subscription) -> Result<Vec<Upcoming>, Error> {
         let mut found = Vec::new();
-        if of.past_due_since().is_none() {
-            return Ok(found);
-        }
+        let is_past_due = of.status == SubscriptionStatus::PastDue;
+        let mut ends = is_past_due || of.status == SubscriptionStatus::Cancelled;
         let upcoming = |at, step, status| Upcoming { at, step, status, ask: None };
         for payment in self.service.periods_of(of.id).await? {
             let mut retries = payment.asked.as_ref().map_or(0, |asked| asked.retries);
             let mut next = payment.next_attempt_at();
             while let Some(at) = next {
+                let has_ended = of.ends_at.is_some_and(|ends_at| ends_at <= at);
+                if has_ended || of.status == SubscriptionStatus::Expired {
+                    ends = false;
+                    break;
+                }
                 found.push(upcoming(at, StepKind::PaymentRetried, of.status));
                 retries += 1;
                 next = self.policy.dunning.next(retries).and_then(|span| span.after(at));
             }
         }
-        if let Some(at) = found.iter().map(|retry| retry.at).max() {
-            let is_unpaid = of.status == SubscriptionStatus::PastDue
-                && self.policy.after_dunning == AfterDunning::Unpaid;
+        if let Some(at) = found.iter().map(|retry| retry.at).max().filter(|_| ends) {
+            let is_unpaid = is_past_due && self.policy.after_dunning == AfterDunning::Unpaid;
             let status =
                 if is_unpaid { SubscriptionStatus::Unpaid } else { SubscriptionStatus::Expired };
             found.push(upcoming(at, StepKind::DunningEnded, status));

@@ -209,13 +209,13 @@ fn limits(settings: &Settings) -> Limits {
     limits.with_connections(limits.connections.min(most))
 }
 
-/// Warns of plans whose subscriptions nobody bills: they have a price, but no currency and no product of a provider.
+/// Warns of plans whose subscriptions nobody bills: they have a price, but no currency and no product or variant of a provider.
 async fn log_unbilled_plans(service: &SubscriptionService) {
     let query = PlanQuery::default().with_limit(PageLimit::MAX);
     // A database that cannot be reached yet has its own warning.
     for plan in service.plans(query).await.into_iter().flat_map(|page| page.items) {
-        let has_none = plan.currency.is_none() && plan.product_id.is_none();
-        if plan.is_active && has_none && !plan.price.is_zero() {
+        let is_mapped = plan.product_id.is_some() || !plan.variants.is_empty();
+        if plan.is_active && plan.currency.is_none() && !is_mapped && !plan.price.is_zero() {
             let plan = plan.slug.as_str();
             tracing::warn!(
                 plan,

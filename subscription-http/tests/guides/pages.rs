@@ -164,7 +164,18 @@ fn the_code_map_names_what_there_is() -> Result<(), Failed> {
     let text = read("ARCHITECTURE.md");
     let map = blocks(&text).into_iter().find(|block| block.language == "text").unwrap();
     let mut names = BTreeSet::new();
-    for folder in ["subscription-core", "subscription-http", "tests", "docs", "fuzz", "packaging"] {
+    let folders = [
+        "subscription-core",
+        "subscription-http",
+        "tests",
+        "docs",
+        "examples",
+        "benches",
+        "fuzz",
+        "packaging",
+        ".ci",
+    ];
+    for folder in folders {
         names.insert(folder.to_owned());
         collect(&root().join(folder), &mut names);
     }

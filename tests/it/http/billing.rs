@@ -371,6 +371,28 @@ async fn a_timeline_has_the_retries_of_a_failed_payment_and_what_follows_the_las
 }
 
 #[tokio::test]
+async fn a_timeline_has_no_retry_after_the_end_of_the_subscription() {
+    let world = HttpWorld::new().await;
+    let held = world.on_clock("ann", &json!({ "ends_at": "2025-02-05T00:00:00Z" })).await;
+    world.report(&held, "failed").await;
+    let steps = async || {
+        let path = format!("{}/timeline?limit=200", path_of(&held));
+        let read = world.server("GET", &path, &[], "").await.json();
+        let steps = read["data"].as_array().unwrap().clone();
+        steps.iter().map(|step| text(&step["step"])).collect::<Vec<_>>()
+    };
+
+    // The third retry would be on 9 February.
+    assert_eq!(steps().await, ["payment_retried", "payment_retried", "ended"]);
+    world.auth.clock.set("2025-02-06T00:00:00Z".parse().unwrap());
+    world.billing.advance(10).await.unwrap();
+
+    let now = world.server("GET", &path_of(&held), &[], "").await.json();
+    assert_eq!(now["status"], "expired");
+    assert_eq!(steps().await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_timeline_read_in_parts_has_every_step_once() {
     let world = HttpWorld::new().await;
     let held = world.on_clock("ann", &json!({})).await;

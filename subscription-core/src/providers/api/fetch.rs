@@ -22,7 +22,7 @@ impl Account {
     ) -> Result<T, Interrupted> {
         self.pace.begin(now, turn)?;
         let read = read.await;
-        if let Err(error @ (ApiFailed::Unavailable { .. } | ApiFailed::KeyRefused)) = &read
+        if let Err(error) = &read
             && self.pace.is_to_log(now)
         {
             tracing::warn!(source = %self.source.name, ?error, "reads from the payment provider fail");

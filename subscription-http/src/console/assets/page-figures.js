@@ -13,20 +13,20 @@ const FIGURES = [
         "Each currency has its own sum; nothing is converted."],
     ["at-risk", "MRR at risk", "The part of MRR from subscriptions that are past due: a payment failed, and is tried again. In the months: the part from such payments."],
     ["committed", "Committed MRR", "The part of MRR from subscriptions without an end: what will renew. The rest, not committed, is cancelled and still running, or of a fixed length. Stripe counts the committed part as MRR; ProfitWell and Polar count what is called MRR here."],
-    ["trial", "Trial", "Subscriptions on trial, and the sum of the month's parts of those without an end: what they will pay if they all stay. It is not in MRR."],
+    ["trial", "Trial", "Subscriptions on trial, and the sum of the month's parts of those without an end: what they will pay if all stay. It is not in MRR."],
     ["paying-users", "Paying users", "Users who have a subscription that counts and costs something. A user with two of them is one user. In the months: users whose payments cover the end of the month."],
     ["new-users", "Users who came and left", "New users pay at this month's end and did not at the end of any month before. Returned users pay at this end, not at the last, and at one before that. Users who left paid at the last end, and do not at this one. So paying users = those of the month before + new + returned − left."],
     ["churn", "Churn", "Users who left in a month, divided by the paying users at the end of the month before; no rate if there were none. The overview shows the last month that is over. Do not average rates: add the users of several months up and divide again."],
-    ["payments", "Payments by month", "Number and sum of payments by their present status. A payment belongs to the month in which its period begins, or in which it was created if it has no period. Refunded payments stand beside the others; one that was refunded in part has its whole amount."],
-    ["status", "Subscriptions by status", "All subscriptions in their present status: also those that ended, and those that cost nothing."],
+    ["payments", "Payments by month", "Number and sum of payments by present status. A payment belongs to the month in which its period begins, or in which it was created if it has no period. Refunded payments stand beside the others; one that was refunded in part has its whole amount."],
+    ["status", "Subscriptions by status", "All subscriptions by present status, also those that ended or are free."],
     ["without-period", "Payments without a period", "Payments that carry no period, in any month. They are in the payments by month alone, because nothing says which time they paid for. Subscriptions that your code manages have such payments, unless it sends kind, period_start and period_end with them."],
 ];
 
 export default function (view) {
     view.title("Figures explained", link(href("overview"), "Overview"));
     const unknown = view.id !== undefined && !FIGURES.some(([name]) => name === view.id);
-    if (unknown) view.add(el("p", { class: "state error", role: "alert" }, "There is no such figure. These are all."));
-    view.add(p("Figures of now come from subscriptions, those of months from payments, because a payment says which period it was for. Nothing is stored for them. Times are UTC."));
+    if (unknown) view.add(el("p", { class: "state error", role: "alert" }, "There is no such figure."));
+    view.add(p("Figures of now come from subscriptions, those of months from payments, because a payment says which period it was for. Times are UTC."));
     for (const [name, title, ...paragraphs] of FIGURES) {
         const heading = el("h2", { id: id(), tabindex: "-1" }, title);
         view.add(el("section", { "aria-labelledby": heading.id }, heading, paragraphs.map((text) => p(text))));

@@ -141,10 +141,11 @@ function monthly({ data, without_period }) {
     ];
 }
 
-// The payments that are due, and that nobody has reported.
+// The payments that are due, and that nobody has reported: begun by a collector or not.
 function unreported(view) {
-    const load = (signal) => get("/due-payments", { limit: 200 }, signal);
-    const show = ({ data, has_more }) => data[0] && p(`${number(data.length)}${has_more ? " or more" : ""}, the oldest since `, time(data[0].due_at), ".");
+    const load = async (signal) => (await Promise.all(["pending", "processing"].map((status) => get("/due-payments", { status, limit: 200 }, signal))))
+        .flatMap(({ data }) => data.map(({ due_at }) => due_at)).sort();
+    const show = (due) => due[0] && p(`${number(due.length)}${due[199] ? " or more" : ""}, the oldest since `, time(due[0]), ".");
     return section("Payments to be reported", block(view, { scope: "payments:read", name: "payments", load, show, empty: "None." }));
 }
 
@@ -180,11 +181,11 @@ function firstSteps() {
         : `call "$api/subscription-payments" -d "{\\"subscription_id\\": \\"$subscription\\", \\"amount\\": \\"19.90\\", \\"currency\\": \\"USD\\", \\"status\\": \\"succeeded\\"}"`;
     const step = (title, text) => el("li", {}, title, el("pre", { tabindex: "0" }, text));
     return section("Nothing is sold yet",
-        p("Three steps make the first figures. In a terminal:"),
+        p("In a terminal:"),
         el("ol", {},
             step("A plan", `api='${api}'\ncall() { curl -sS -H 'client-id: ${development ? "console" : "YOUR-KEY"}' -H 'content-type: application/json' "$@"; }\nfield() { grep -o "\\"$1\\":\\"[^\\"]*" | head -n 1 | cut -d '"' -f 4; }\nplan=$(call "$api/subscription-plans" -d '{"name": "Pro", "slug": "pro", "price": 19.90, "currency": "USD", "billing_cycle": "monthly"}' | field id)`),
             step("A subscription of a user", `${user}\nsubscription=$(call "$api/subscriptions" -d "{\\"user_id\\": \\"$user\\", \\"subscription_plan_id\\": \\"$plan\\"}" | field id)`),
             step("Its payment", pay)),
-        p("Load this page again: within a minute it shows the first figures."),
+        p("Load this page again after a minute."),
         p("Or look at two years of an invented business: ", code("subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
 }

@@ -35,7 +35,7 @@ function card(view, plan) {
     return el("article", { class: "card plan" },
         el("h2", {}, plan.name, " ", code(plan.slug)),
         p(el("strong", {}, price(plan)), " ", plan.most_popular && el("span", { class: "pill active" }, "most popular"), " ", !plan.is_active && el("span", { class: "pill paused" }, "withdrawn")),
-        plan.is_active && !plan.currency && !plan.product_id && Number(plan.price) > 0 && el("p", { class: "error" }, "No currency: nothing ends or renews its subscriptions."),
+        plan.is_active && !plan.currency && !plan.product_id && !plan.variants.length && Number(plan.price) > 0 && el("p", { class: "error" }, "No currency: nothing ends or renews its subscriptions."),
         plan.description && p(plan.description),
         facts([
             ["Tier", number(plan.tier)],
