@@ -44,7 +44,7 @@ pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
 pub(in crate::store) struct Texts {
-    columns: Vec<&'static str>,
+    pub(super) columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
     /// The same as one text of SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, … ';')`
@@ -74,7 +74,11 @@ impl Texts {
             select_one: format!("{select} WHERE {named}"),
             select_version: format!("SELECT version FROM {name} WHERE {named}"),
             insert: format!("INSERT INTO {name} ({list}) VALUES ({values})"),
-            update: update(table, &columns, 1),
+            update: format!(
+                "UPDATE {name} SET {} WHERE {named} AND version = ${}",
+                assignments(columns.iter().skip(key), key + 1).join(", "),
+                columns.len() + 1,
+            ),
             delete: format!("DELETE FROM {name} WHERE {named} AND version = ${}", key + 1),
             read: read.join(", "),
             #[cfg(feature = "sqlite")]
@@ -140,18 +144,6 @@ impl Table {
     pub(in crate::store) fn key_columns(&self) -> &[&'static str] {
         self.columns().get(..self.key).unwrap_or_default()
     }
-
-    /// `id = $1`, the key from parameter `from` on.
-    #[cfg(feature = "postgres")]
-    pub(super) fn named(&self, from: usize) -> String {
-        assignments(self.key_columns().iter(), from).join(" AND ")
-    }
-
-    /// An UPDATE with the columns from parameter `from` on; the version before the write comes last.
-    #[cfg(feature = "postgres")]
-    pub(super) fn update(&self, from: usize) -> String {
-        update(self, self.columns(), from)
-    }
 }
 
 /// Columns of SQLite as one text, with commas between them and a semicolon after the last. Bytes become hexadecimal. A
@@ -177,17 +169,6 @@ fn row_text(table: &str, columns: &[&str]) -> String {
         }
     };
     format!("concat({}, ';')", columns.iter().map(value).collect::<Vec<_>>().join(", ',', "))
-}
-
-fn update(table: &Table, columns: &[&str], from: usize) -> String {
-    let (key, others) = columns.split_at_checked(table.key).unwrap_or_default();
-    format!(
-        "UPDATE {} SET {} WHERE {} AND version = ${}",
-        table.name,
-        assignments(others.iter(), from + table.key).join(", "),
-        assignments(key.iter(), from).join(" AND "),
-        from + columns.len(),
-    )
 }
 
 /// `id = $1` for each column.

@@ -11,7 +11,7 @@ use super::super::error::{conflict, is_transient, refused};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values, values};
 use super::super::value::{Columns as _, Value};
-use super::commit_one_statement::in_order;
+use super::commit_statement::sort_writes;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
@@ -31,7 +31,9 @@ pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result
     }
     check_before_deletes(to, changes).await?;
     delete(to, changes).await?;
-    for write in in_order(&changes.writes) {
+    let mut writes: Vec<_> = changes.writes.iter().collect();
+    sort_writes(&mut writes, |write| *write);
+    for write in writes {
         put(to, write).await?;
     }
     write_events(to, changes).await?;

@@ -6,22 +6,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::super::commit::Refusal;
-use super::super::dialect::SqlConnection as _;
-use super::super::error::{code, failed, is_transient, outages, taken, unavailable};
+use super::super::error::{code, conflict, failed, is_transient, outages, taken, unavailable};
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
 use super::super::value::Columns as _;
-use super::commit_each::{Form, Group, OneForAll, one_for_all};
-use super::commit_one_statement::{OneStatement, one_statement};
+use super::commit_groups::Group;
+use super::commit_statement::{BatchStatement, Locked, batch_statement};
+use super::commit_transaction;
 use super::groups::Handler;
-use super::row::rows_by_arrays;
-use super::{commit_creates, commit_transaction};
-use crate::store::{ChangeSet, StoreError};
+use super::row::Bound;
+use crate::store::{ChangeSet, Key, StoreError};
 use crate::values::Version;
 
 /// The largest number of attempts at a commit that fails with a transient error of the database.
@@ -48,7 +47,7 @@ impl Handler for Commits {
     }
 
     async fn handle(&self, sets: Vec<ChangeSet>) -> Vec<Self::Answer> {
-        let mut committed = self.commit_together(Some(Form::Creates), &sets).await.into_iter();
+        let mut committed = self.commit_together(&sets, Locked::Refuse).await.into_iter();
         sets.into_iter().map(|changes| committed.next().flatten().ok_or(changes)).collect()
     }
 }
@@ -58,8 +57,8 @@ impl Commits {
     pub(super) async fn commit_alone(&self, changes: ChangeSet) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
-            let outcome = match one_statement(&changes) {
-                Some(statement) => self.commit_one_statement(statement, &changes).await,
+            let outcome = match batch_statement(std::slice::from_ref(&changes), Locked::Wait) {
+                Some(statement) => self.commit_statement(statement, &changes).await,
                 None => self.commit_transaction(&changes).await,
             };
             match outcome {
@@ -78,35 +77,28 @@ impl Commits {
         }
     }
 
-    async fn fetch(&self, statement: Statement) -> Result<Vec<PgRow>, sqlx::Error> {
-        let mut connection = self.0.get().await?;
-        let rows = self.0.answered(connection.rows(statement)).await;
-        connection.finish(rows)
-    }
-
-    async fn commit_one_statement(
+    /// Commits a single set by its statement.
+    async fn commit_statement(
         &self,
-        OneStatement { statement, checked }: OneStatement,
+        statement: BatchStatement,
         changes: &ChangeSet,
     ) -> Result<(), Refusal> {
-        let rows = self.fetch(statement).await.map_err(|error| refusal(error, changes))?;
-        for (at, key) in checked.into_iter().enumerate() {
-            let is_as_expected = rows.first().map_or(Ok(0), |row| row.int(at))? > 0;
-            if !is_as_expected {
-                return Err(StoreError::Conflict(key).into());
-            }
-        }
-        Ok(())
+        let rows = self.fetch(statement.bound).await.map_err(|error| refusal(error, changes))?;
+        let refused = rows.first().map(|row| conflict_of(row, &statement.checked)).transpose()?;
+        refused.flatten().map_or(Ok(()), |conflict| Err(conflict.into()))
     }
 
     /// Commits change sets by one statement, or one by one where that is not possible.
-    pub(super) async fn commit_group(
-        &self,
-        Group { form, sets }: Group,
-    ) -> Vec<Result<(), StoreError>> {
-        let mut committed = self.commit_together(form, &sets).await.into_iter();
-        let mut outcomes = Vec::with_capacity(sets.len());
-        for changes in sets {
+    pub(super) async fn commit_group(&self, group: Group) -> Vec<Result<(), StoreError>> {
+        let mut committed = match group.shape {
+            Some(_) if group.sets.len() > 1 => {
+                self.commit_together(&group.sets, Locked::Wait).await
+            }
+            _ => Vec::new(),
+        }
+        .into_iter();
+        let mut outcomes = Vec::with_capacity(group.sets.len());
+        for changes in group.sets {
             outcomes.push(match committed.next().flatten() {
                 Some(outcome) => outcome,
                 None => self.commit_alone(changes).await,
@@ -118,15 +110,10 @@ impl Commits {
     /// Commits change sets by one statement. `None`, or nothing at all, for those that must be committed alone.
     async fn commit_together(
         &self,
-        form: Option<Form>,
         sets: &[ChangeSet],
+        locked: Locked,
     ) -> Vec<Option<Result<(), StoreError>>> {
-        let statement = match form {
-            Some(Form::Step) => one_for_all(sets),
-            Some(Form::Creates) => commit_creates::one_for_all(sets),
-            None => None,
-        };
-        let Some(statement) = statement else { return Vec::new() };
+        let Some(statement) = batch_statement(sets, locked) else { return Vec::new() };
         self.outcomes(statement, sets.len()).await.unwrap_or_else(|error| {
             if is_of_one_set(&error) || is_transient(&error) {
                 tracing::debug!(%error, "committing change sets one by one");
@@ -136,29 +123,25 @@ impl Commits {
         })
     }
 
-    /// The outcomes of sets. `None` for a set that was refused: committed alone, it finds the reason.
+    /// The outcomes of sets. `None` for a set that was refused and must be judged alone.
     async fn outcomes(
         &self,
-        statement: OneForAll,
+        statement: BatchStatement,
         count: usize,
     ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
         let mut outcomes: Vec<_> = (0..count).map(|_| Some(Ok(()))).collect();
-        for row in &self.fetch_by_arrays(statement).await? {
+        for row in &self.fetch(statement.bound).await? {
             let refused = usize::try_from(row.int(0)?).ok().and_then(|it| outcomes.get_mut(it));
             if let Some(outcome) = refused {
-                *outcome = None;
+                *outcome = conflict_of(row, &statement.checked)?.map(Err);
             }
         }
         Ok(outcomes)
     }
 
-    async fn fetch_by_arrays(
-        &self,
-        OneForAll { text, arrays }: OneForAll,
-    ) -> Result<Vec<PgRow>, sqlx::Error> {
+    async fn fetch(&self, statement: Bound) -> Result<Vec<PgRow>, sqlx::Error> {
         let mut connection = self.0.get().await?;
-        let rows = rows_by_arrays(&mut connection, AssertSqlSafe(text), arrays);
-        let rows = self.0.answered(rows).await;
+        let rows = self.0.answered(statement.rows(&mut connection)).await;
         connection.finish(rows)
     }
 
@@ -185,13 +168,19 @@ impl Commits {
         for write in changes.writes.iter().filter(|write| write.version() == Version::FIRST) {
             let key = write.key();
             let text = Table::of(&key).texts.select_version.as_str();
-            let statement = Statement::new(text, key_values(&key));
+            let statement = Bound::Values(Statement::new(text, key_values(&key)));
             if !self.fetch(statement).await.map_err(failed)?.is_empty() {
                 return Err(StoreError::Conflict(key));
             }
         }
         Ok(())
     }
+}
+
+/// The conflict of a refused set, by the number of its check; `None` if the check says nothing for certain.
+fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx::Error> {
+    let key = usize::try_from(row.int(1)?).ok().and_then(|number| checked.get(number));
+    Ok(key.map(conflict))
 }
 
 /// True if one of the sets failed the statement: a value is taken or not accepted, or a lock was waited for too long.

@@ -2,9 +2,8 @@
 
 mod amount;
 mod clock_skew;
-mod commit_creates;
-mod commit_each;
-mod commit_one_statement;
+mod commit_groups;
+mod commit_statement;
 mod commit_transaction;
 mod commits;
 mod feed;
@@ -31,7 +30,7 @@ use super::pool::Pool;
 use super::statement::Statement;
 use super::{SqlStore, access};
 use clock_skew::ClockSkew;
-use commit_each::{Form, groups};
+use commit_groups::{SetShape, groups};
 use commits::Commits;
 pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
@@ -95,13 +94,13 @@ impl Dialect for Postgres {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.takes_writes()?;
-        match Form::of(&changes) {
-            Some(Form::Creates) => match self.commits.answer(changes).await {
+        match SetShape::of(&changes) {
+            Some(SetShape::Creates) => match self.commits.answer(changes).await {
                 Some(Ok(outcome)) => outcome,
                 Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
                 None => Err(unavailable("the store closed meanwhile")),
             },
-            Some(Form::Step) | None => self.commits.handler.commit_alone(changes).await,
+            Some(SetShape::Step) | None => self.commits.handler.commit_alone(changes).await,
         }
     }
 

@@ -38,6 +38,22 @@ fn query(statement: Statement) -> BoundQuery {
     statement.values.into_iter().fold(query, bind)
 }
 
+/// A statement whose parameters are single values, or arrays that each have values of one variant.
+#[derive(Debug)]
+pub(super) enum Bound {
+    Values(Statement),
+    Arrays(String, Vec<Vec<Value>>),
+}
+
+impl Bound {
+    pub(super) async fn rows(self, from: &mut PgConnection) -> Result<Vec<PgRow>, sqlx::Error> {
+        match self {
+            Self::Values(statement) => from.rows(statement).await,
+            Self::Arrays(text, arrays) => rows_by_arrays(from, AssertSqlSafe(text), arrays).await,
+        }
+    }
+}
+
 /// Reads the rows of a statement whose parameters are arrays. The values of an array are of one variant.
 pub(super) async fn rows_by_arrays(
     connection: &mut PgConnection,

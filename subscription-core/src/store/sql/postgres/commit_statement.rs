@@ -1,0 +1,381 @@
+//! Commits change sets as one statement: one round trip to the database, and one transaction for all of them.
+//!
+//! ```text
+//! WITH check_0 AS (SELECT * FROM unnest($1, …) AS r (set_number, check_number, id, version)),
+//!      lock_0 AS (SELECT … FROM check_0 AS r, LATERAL (SELECT * FROM plans AS t
+//!                 WHERE t.id = r.id AND t.version = r.version FOR SHARE) AS t),
+//!      check_1 AS (… all columns of the subscriptions to update …), lock_1 AS (… FOR NO KEY UPDATE …),
+//!      refused AS (SELECT set_number, min(check_number) AS check_number FROM (
+//!                  SELECT set_number, check_number FROM check_0 WHERE check_number NOT IN (SELECT … FROM lock_0)
+//!                  UNION ALL …) AS unmet GROUP BY set_number),
+//!      update_0 AS (UPDATE subscriptions AS t SET … FROM check_1 AS r
+//!                   WHERE … AND set_number NOT IN (SELECT set_number FROM refused) RETURNING 1),
+//!      insert_0 AS (INSERT INTO payments (…) SELECT … FROM unnest(…) AS r (…) WHERE set_number NOT IN … RETURNING 1),
+//!      recorded AS (INSERT INTO events (…) SELECT … FROM unnest(…) AS r (…) WHERE set_number NOT IN …)
+//! SELECT set_number, check_number FROM refused
+//! ```
+//!
+//! The statement has an array for each column, so its text is the same for any number of sets. A single set binds plain
+//! values instead of arrays: the planner then knows that there is one row.
+//!
+//! First all records whose versions the sets name are locked in the order of their keys, so that no two commits wait for
+//! each other. A set one of whose records has another version is refused: it writes nothing, and the check's number says
+//! which record it is. A key or a unique value that is taken fails the statement. Each part that locks or writes reads the
+//! part before it, which makes them run in this order.
+//!
+//! A set that gives a record another unique value would have to be judged after the sets before it. So if one of several
+//! sets does, all of them are refused without a check's number, and the caller commits them one by one.
+
+use std::mem::discriminant;
+
+use super::super::commit::{event_columns, event_values, takes_over};
+use super::super::statement::Statement;
+use super::super::table::{Table, key_values, placeholders, values};
+use super::super::value::Value;
+use super::notify::{CHANNEL, notifications};
+use super::row::Bound;
+use crate::store::{ChangeSet, Guard, Key, Record};
+use crate::values::Version;
+
+/// A change set with more writes and guards, or more events, than this is committed by a transaction.
+const PARTS_MAX: usize = 8;
+
+/// Change sets as one statement. Each of its rows has the number of a set that was refused, and the number of the check
+/// that failed.
+#[derive(Debug)]
+pub(super) struct BatchStatement {
+    pub(super) bound: Bound,
+    /// The records whose versions are compared, by the numbers of the checks.
+    pub(super) checked: Vec<Key>,
+}
+
+/// How a statement treats records that another transaction has locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    Wait,
+    /// The sets that name the record are refused.
+    Refuse,
+}
+
+/// A record that must have a version.
+struct Check<'c> {
+    set: u64,
+    key: Key,
+    version: Version,
+    /// `None` if the record is only guarded.
+    write: Option<&'c Record>,
+}
+
+/// The sets as one statement; `None` if they cannot be one.
+pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<BatchStatement> {
+    if !sets.iter().all(is_small) {
+        return None;
+    }
+    let checks = checks(sets)?;
+    let mut builder =
+        StatementBuilder { is_single: sets.len() == 1, ..StatementBuilder::default() };
+    builder.check(&checks, locked);
+    builder.insert(sets);
+    builder.record(sets);
+    builder.notify(sets);
+    let checked = checks.into_iter().map(|check| check.key).collect();
+    builder.finish(checked)
+}
+
+/// True if a set writes a few records, at most one to a table, and deletes none.
+pub(super) fn is_small(changes: &ChangeSet) -> bool {
+    let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
+    let is_few = writes.len() + guards.len() <= PARTS_MAX && events.len() <= PARTS_MAX;
+    is_few
+        && !writes.is_empty()
+        && deletes.is_empty()
+        && forget_events.is_none()
+        && is_one_a_table(writes)
+}
+
+/// True if no table has two writes, so that an error that names a table names a write, and if at most one
+/// write takes unique values: it comes last, when all versions have been checked. New records may take several,
+/// such as a subscription with its first payment: if one is taken, all new records are looked up again. An update of
+/// a subscription is not counted: it hardly ever changes a unique value.
+fn is_one_a_table(writes: &[Record]) -> bool {
+    let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
+    tables.sort_unstable();
+    let distinct = tables.windows(2).all(|pair| matches!(pair, [a, b] if a != b));
+    let is_update = |write: &Record| matches!(write, Record::Subscription(_)) && !is_new(write);
+    let taking = writes.iter().filter(|write| has_unique_values(write) && !is_update(write));
+    distinct && (writes.iter().all(is_new) || taking.count() <= 1)
+}
+
+fn is_new(write: &Record) -> bool {
+    write.version() == Version::FIRST
+}
+
+fn has_unique_values(write: &Record) -> bool {
+    !Table::of(&write.key()).unique.is_empty()
+}
+
+/// The records to lock, in the order of their keys. `None` if a guard is not about a version, or if a set names a record
+/// twice.
+fn checks(sets: &[ChangeSet]) -> Option<Vec<Check<'_>>> {
+    let mut checks = Vec::new();
+    for (set, changes) in (0..).zip(sets) {
+        for guard in &changes.guards {
+            match guard {
+                // A record that does not exist cannot be locked.
+                Guard::Unchanged { version: Version::NEW, .. }
+                | Guard::PlanUnused(_)
+                | Guard::NoOtherLiveSubscription(_)
+                | Guard::Expired { .. } => return None,
+                Guard::Unchanged { key, version } => {
+                    checks.push(Check { set, key: key.clone(), version: *version, write: None });
+                }
+            }
+        }
+        for write in changes.writes.iter().filter(|write| !is_new(write)) {
+            let version = write.version().previous();
+            checks.push(Check { set, key: write.key(), version, write: Some(write) });
+        }
+    }
+    checks.sort_by(|a, b| (&a.key, a.set).cmp(&(&b.key, b.set)));
+    let mut pairs = checks.windows(2);
+    let twice = pairs.any(|pair| matches!(pair, [a, b] if (a.set, &a.key) == (b.set, &b.key)));
+    (!twice).then_some(checks)
+}
+
+/// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release a
+/// key or a unique value. Records without unique values come first: of two requests with the same idempotency key the
+/// second then fails at that key, not at a unique value. Records that may take over a value come last.
+pub(super) fn sort_writes<T>(writes: &mut [T], record: impl Fn(&T) -> &Record) {
+    writes.sort_by_cached_key(|write| {
+        let write = record(write);
+        let key = write.key();
+        let table = Table::of(&key).name;
+        (has_unique_values(write), table, takes_over(write), unique_value(write), key)
+    });
+}
+
+fn unique_value(write: &Record) -> Option<String> {
+    match write {
+        Record::Plan(plan) => Some(plan.slug.to_string()),
+        Record::Subscription(subscription) => {
+            let live = || subscription.live_key.as_deref().map(str::to_owned);
+            subscription.external_subscription_id.as_ref().map(ToString::to_string).or_else(live)
+        }
+        Record::Payment(payment) => {
+            let period = || payment.claimed_period().map(|start| start.to_string());
+            payment.external_payment_id.as_ref().map(ToString::to_string).or_else(period)
+        }
+        Record::User(user) => Some(user.email.key().to_owned()),
+        Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
+            None
+        }
+    }
+}
+
+/// Selects the rows of sets that were not refused.
+const ACCEPTED: &str = "r.set_number NOT IN (SELECT set_number FROM refused)";
+
+/// The parts of a statement, and the values that are bound to it.
+#[derive(Default)]
+struct StatementBuilder {
+    is_single: bool,
+    parts: Vec<String>,
+    values: Vec<Vec<Value>>,
+    /// The condition that makes the next part run after the last one.
+    after: String,
+}
+
+impl StatementBuilder {
+    /// Rows as a table `r` of the statement.
+    fn rows(&mut self, rows: Vec<Vec<Value>>, columns: &str) -> String {
+        let mut places = Vec::new();
+        if self.is_single {
+            for row in rows {
+                places.push(format!("({})", placeholders(self.values.len() + 1, row.len())));
+                self.values.extend(row.into_iter().map(|value| vec![value]));
+            }
+            return format!("(VALUES {}) AS r ({columns})", places.join(", "));
+        }
+        let from = self.values.len();
+        for row in rows {
+            self.values.resize_with(self.values.len().max(from + row.len()), Vec::new);
+            for (array, value) in self.values.iter_mut().skip(from).zip(row) {
+                array.push(value);
+            }
+        }
+        let arrays = placeholders(from + 1, self.values.len() - from);
+        format!("unnest({arrays}) AS r ({columns})")
+    }
+
+    /// Adds a part that runs after the one before.
+    fn push(&mut self, name: &str, text: &str) {
+        self.parts.push(format!("{name} AS ({text})"));
+        self.after = format!(" AND (SELECT count(*) FROM {name}) >= 0");
+    }
+
+    /// Locks the records to be checked, finds the sets that are refused, and updates the records of the others.
+    fn check(&mut self, checks: &[Check<'_>], locked: Locked) {
+        let mut refused = Vec::new();
+        let mut updates = Vec::new();
+        let mut number = 0..;
+        let kind = |check: &Check<'_>| (Table::of(&check.key).name, check.write.is_some());
+        for (nth, checks) in checks.chunk_by(|a, b| kind(a) == kind(b)).enumerate() {
+            let Some(Check { key, write, .. }) = checks.first() else { continue };
+            let table = Table::of(key);
+            let keys = table.key_columns();
+            let rows = checks.iter().zip(number.by_ref()).map(|(check, number): (_, u64)| {
+                let guarded =
+                    || [key_values(&check.key), vec![Value::version(check.version)]].concat();
+                let row = check.write.map_or_else(guarded, values);
+                [Value::count(check.set), Value::count(number)].into_iter().chain(row).collect()
+            });
+            let rows = rows.collect();
+            let guarded = [keys, &["version"]].concat();
+            let columns = if write.is_some() { table.columns() } else { &guarded };
+            let rows =
+                self.rows(rows, &format!("set_number, check_number, {}", columns.join(", ")));
+            self.parts.push(format!("check_{nth} AS (SELECT * FROM {rows})"));
+            let same = each(keys, " AND ", |key| format!("t.{key} = r.{key}"));
+            let version = if write.is_some() { "r.version - 1" } else { "r.version" };
+            let same = format!("{same} AND t.version = {version}");
+            let name = table.name;
+            let strength = if write.is_some() { "NO KEY UPDATE" } else { "SHARE" };
+            let skip = if locked == Locked::Refuse { " SKIP LOCKED" } else { "" };
+            let after = &self.after;
+            // With a subquery for each row the planner does not join with the whole table.
+            let lock = format!(
+                "SELECT r.check_number, t.* FROM check_{nth} AS r, \
+                 LATERAL (SELECT * FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
+            );
+            self.push(&format!("lock_{nth}"), &lock);
+            let number = if locked == Locked::Refuse { "-1::bigint" } else { "check_number" };
+            refused.push(format!(
+                "SELECT set_number, {number} AS check_number FROM check_{nth} \
+                 WHERE check_number NOT IN (SELECT check_number FROM lock_{nth})"
+            ));
+            if write.is_none() {
+                continue;
+            }
+            let assigned = each(columns, ", ", |column| format!("{column} = r.{column}"));
+            // The version is compared again, though the row is locked: every update names the version that it follows.
+            updates.push(format!(
+                "UPDATE {name} AS t SET {assigned} FROM check_{nth} AS r WHERE {same} AND {ACCEPTED}"
+            ));
+            let unique = unique_columns(table);
+            if !self.is_single && !unique.is_empty() {
+                // A value that is given up is free for later sets only, and those move if they take it.
+                let moves =
+                    |it: &str| format!("r.{it} IS NOT NULL AND t.{it} IS DISTINCT FROM r.{it}");
+                let moves = each(&unique, " OR ", moves);
+                refused.push(format!(
+                    "SELECT set_number, -1 FROM check_{nth} WHERE EXISTS \
+                     (SELECT 1 FROM lock_{nth} AS t JOIN check_{nth} AS r USING (check_number) WHERE {moves})"
+                ));
+            }
+        }
+        if refused.is_empty() {
+            let none = "SELECT 0::bigint AS set_number, 0::bigint AS check_number WHERE FALSE";
+            refused.push(none.to_owned());
+        }
+        self.parts.push(format!(
+            "refused AS (SELECT set_number, min(check_number) AS check_number FROM ({}) AS unmet GROUP BY set_number)",
+            refused.join(" UNION ALL "),
+        ));
+        for (nth, update) in updates.iter().enumerate() {
+            let text = format!("{update}{} RETURNING 1", self.after);
+            self.push(&format!("update_{nth}"), &text);
+        }
+    }
+
+    /// Inserts the new records of the sets that are not refused.
+    fn insert(&mut self, sets: &[ChangeSet]) {
+        let numbered = (0..).zip(sets).flat_map(|(set, changes): (u64, _)| {
+            changes.writes.iter().filter(|write| is_new(write)).map(move |write| (set, write))
+        });
+        let mut writes: Vec<_> = numbered.collect();
+        sort_writes(&mut writes, |(_, write)| *write);
+        let table = |(_, write): &(u64, &Record)| Table::of(&write.key());
+        for (nth, writes) in writes.chunk_by(|a, b| table(a).name == table(b).name).enumerate() {
+            let Some(Table { name, texts, .. }) = writes.first().map(table) else { continue };
+            let columns = texts.columns.join(", ");
+            let rows = writes.iter().map(|(set, write)| {
+                [Value::count(*set)].into_iter().chain(values(write)).collect()
+            });
+            let rows = rows.collect();
+            let rows = self.rows(rows, &format!("set_number, {columns}"));
+            let after = &self.after;
+            let text = format!(
+                "INSERT INTO {name} ({columns}) SELECT {columns} FROM {rows} WHERE {ACCEPTED}{after} RETURNING 1"
+            );
+            self.push(&format!("insert_{nth}"), &text);
+        }
+    }
+
+    /// Appends the events of the sets that are not refused to the feed, in their order.
+    fn record(&mut self, sets: &[ChangeSet]) {
+        let mut rows = Vec::new();
+        for (set, changes) in (0..).zip(sets) {
+            for event in &changes.events {
+                let mut row = vec![Value::count(set), Value::count(rows.len() as u64)];
+                row.extend(event_values(event));
+                rows.push(row);
+            }
+        }
+        if !rows.is_empty() {
+            let columns = event_columns();
+            let rows = self.rows(rows, &format!("set_number, place, {columns}"));
+            self.parts.push(format!(
+                "recorded AS (INSERT INTO events ({columns}) SELECT {columns} FROM {rows} WHERE {ACCEPTED} ORDER BY place)"
+            ));
+        }
+    }
+
+    /// Notifies the other instances of changed plans and clients.
+    fn notify(&mut self, sets: &[ChangeSet]) {
+        let mut rows = Vec::new();
+        for (set, changes) in (0..).zip(sets) {
+            let texts = notifications(changes).map(Value::text);
+            rows.extend(texts.map(|text| vec![Value::count(set), text]));
+        }
+        if !rows.is_empty() {
+            let rows = self.rows(rows, "set_number, text");
+            let after = &self.after;
+            let text =
+                format!("SELECT pg_notify('{CHANNEL}', text) FROM {rows} WHERE {ACCEPTED}{after}");
+            self.push("notified", &text);
+        }
+    }
+
+    /// The statement; `None` if the values of a column are of several types.
+    fn finish(self, checked: Vec<Key>) -> Option<BatchStatement> {
+        let is_of_one_type = |values: &Vec<Value>| {
+            let mut types = values.iter().map(discriminant);
+            types.next().is_some_and(|first| types.all(|other| other == first))
+        };
+        let parts = self.parts.join(", ");
+        // A part that nothing reads is not run, so the last one is read here.
+        let after = self.after;
+        let text =
+            format!("WITH {parts} SELECT set_number, check_number FROM refused WHERE TRUE{after}");
+        if !self.values.iter().all(is_of_one_type) {
+            return None;
+        }
+        let bound = if self.is_single {
+            Bound::Values(Statement::new(text, self.values.concat()))
+        } else {
+            Bound::Arrays(text, self.values)
+        };
+        Some(BatchStatement { bound, checked })
+    }
+}
+
+/// The text of each column, and another text between them.
+fn each(columns: &[&str], between: &str, text: impl Fn(&str) -> String) -> String {
+    columns.iter().map(|column| text(column)).collect::<Vec<_>>().join(between)
+}
+
+/// The columns of a table that have unique indexes.
+fn unique_columns(table: &Table) -> Vec<&'static str> {
+    let columns = table.unique.iter().filter_map(|(_, column, _)| column.split('.').next_back());
+    columns.filter(|column| table.columns().contains(column)).collect()
+}
