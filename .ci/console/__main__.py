@@ -54,7 +54,7 @@ def main():
             step(business.an_empty_store, server)
         with demo as server:
             business.furnish(server)
-            step(pages.the_first_page_is_fast, server)
+            step(pages.the_first_page_has_few_files, server)
             for scheme, width in [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)] if ALL else [("light", 1280)]:
                 step(pages.every_page, server, scheme, width, all_of_them=ALL)
                 step(pages.every_dialog, server, scheme, width, all_of_them=ALL)

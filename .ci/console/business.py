@@ -69,10 +69,29 @@ def an_empty_store(browser, server):
         ada = server.make("/authentication/sign-up", {"access_token": "any", "email": "ada@example.com"})["user"]
         subscription = server.make("/subscriptions", {"user_id": ada["id"], "subscription_plan_id": plan["id"]})
         (payment,) = server.get(f"/subscriptions/{subscription['id']}/payments")["data"]
-        status, _ = server.call("PUT", f"/subscription-payments/{payment['id']}", {"status": "succeeded"})
-        assert status == 200
+        report = lambda status: server.call("PUT", f"/subscription-payments/{payment['id']}", {"status": status})
+        assert report("processing")[0] == 200
         # Figures are kept for ten minutes at most.
         server.make("/clock/advance", {"by": "PT11M"})
         view.step("#/overview")
+        reported = page.locator("section", has_text="Payments to be reported")
+        assert "1, the oldest since" in reported.inner_text(), reported.inner_text()
+        assert report("failed")[0] == 200
+        view.step(f"#/subscriptions/{subscription['id']}")
+        page.locator(".coming", has_text="The payment is asked for again").first.wait_for()
+        server.make("/clock/advance", {"by": "P1D"})
+        assert report("succeeded")[0] == 200
+        view.step("#/plans")
+        assert "No currency" not in view.text(), view.text()
+        view.step(f"#/subscriptions/{subscription['id']}")
+        for text in ("failed → pending", "pending → succeeded"):
+            page.get_by_text(f"payment of €19.90: {text}").wait_for()
+        assert page.locator(".coming", has_text="The payment is asked for again").count() == 0
+        server.make("/subscription-plans", {"name": "Free of a clock", "slug": "unbilled", "price": "5.00", "billing_cycle": "monthly"})
+        view.step("#/overview")
+        view.step("#/plans")
+        assert view.text().count("No currency: nothing ends or renews its subscriptions.") == 1, view.text()
+        view.step("#/overview")
+        assert "None." in reported.inner_text(), reported.inner_text()
         assert page.locator(".tile strong").first.inner_text() == "€19.90", view.text()
         view.quiet(422)

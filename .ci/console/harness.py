@@ -150,7 +150,7 @@ class View:
     def __init__(self, context, server):
         self.context, self.page, self.server = context, context.new_page(), server
         self.said, self.requests = [], []
-        self.page.set_default_timeout(10_000)
+        self.page.set_default_timeout(60_000)
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(f"page error: {error}"))
         self.page.on("dialog", lambda dialog: (self.said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
@@ -180,7 +180,7 @@ class View:
 
     def until(self, expression, arg=None):
         """Waits until an expression holds. Playwright's own wait needs `eval`, which the console's policy forbids."""
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             try:
                 if self.page.evaluate(expression, arg):

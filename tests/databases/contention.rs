@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::{postgres, sqlite};
 
 /// Writes of one run, by all writers together.
-const WRITES: usize = 640;
+const WRITES: usize = 256;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let store = || async { Arc::new(sqlite::fresh().await) as Arc<dyn Store> };
@@ -43,7 +43,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("contention::sqlite::a_provider_and_a_caller_make_one_record", move || async move {
             let store = store().await;
             for kind in ProviderKind::ALL {
-                one_external_id(&[Arc::clone(&store)], kind, 100).await;
+                one_external_id(&[Arc::clone(&store)], kind, 25).await;
             }
         }),
         trial("contention::sqlite::creates_at_once_give_one_trial", move || async move {
@@ -81,7 +81,7 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
             move || async move {
                 let stores = two().await;
                 for kind in ProviderKind::ALL {
-                    one_external_id(&stores, kind, 100).await;
+                    one_external_id(&stores, kind, 25).await;
                 }
             },
         ),

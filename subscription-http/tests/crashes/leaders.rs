@@ -11,7 +11,7 @@ use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 /// How soon another instance leads.
-pub(crate) const TAKEN_OVER: Duration = Duration::from_secs(10);
+pub(crate) const TAKEN_OVER: Duration = Duration::from_mins(1);
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking:

@@ -15,7 +15,7 @@ use crate::page::{Block, blocks, read, root};
 use crate::script::{DATABASE, Script};
 
 /// How long a page may take.
-const DEADLINE: Duration = Duration::from_mins(2);
+const DEADLINE: Duration = Duration::from_mins(10);
 
 /// An nginx that needs nothing of the machine's: the page's file is among the sites that it includes.
 const NGINX: &str = "\

@@ -207,7 +207,7 @@ fn w12_nothing_is_delivered_soon_after_an_endpoint_is_deleted() {
     let after = last.saturating_duration_since(deleted_at);
     println!("the last delivery came {after:?} after the deletion");
     // Two seconds, and what a busy machine takes to bring a delivery to its receiver.
-    assert!(after <= Duration::from_secs(5), "{after:?}");
+    assert!(after <= Duration::from_secs(7), "{after:?}");
 }
 
 #[test]

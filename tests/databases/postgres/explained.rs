@@ -366,8 +366,9 @@ fn plan_lists() -> Vec<Query> {
 
 fn payment_lists() -> impl Iterator<Item = Query> {
     let of = PaymentQuery::of(Uuid::from_u128(0x7000_8000_0000_0000_0007).into());
+    let of_user = PaymentQuery::of_user(id(1).into());
     let list = |(direction, after): (Direction, Option<Position>)| {
-        [of.clone(), PaymentQuery::all()]
+        [of.clone(), of_user.clone(), PaymentQuery::all()]
             .map(|query| Query::Payment(query.with_direction(direction).with_after(after.clone())))
     };
     pages(&SortKey::CreatedAt).into_iter().flat_map(list).collect::<Vec<_>>().into_iter()

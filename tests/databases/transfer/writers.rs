@@ -27,7 +27,7 @@ async fn one_moment(home: &Arc<impl Movable + 'static>, away: &impl Movable, bac
     let mut household = Household::new();
     let mut others = Vec::new();
     for writer in 0..4 {
-        household.fill(&**home, 50).await;
+        household.fill(&**home, 20).await;
         let (home, stop) = (Arc::clone(home), Arc::clone(&stop));
         let mut household = household.fork(writer);
         others.push(tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! The times of a try, a fiftieth of the usual ones.
+//! The times of a try, a twentieth of the usual ones.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use test_support::receiver::Reply;
 
 use super::{over, receiver, rules, send};
 
-const IN_ALL: Duration = Duration::from_millis(300);
-const TO_CONNECT: Duration = Duration::from_millis(100);
+const IN_ALL: Duration = Duration::from_millis(750);
+const TO_CONNECT: Duration = Duration::from_millis(250);
 
 fn settings() -> DeliverSettings {
     let usual = DeliverSettings::default().with_addresses(rules(&["127.0.0.1/32"], &[]));
-    assert_eq!((usual.timeout, usual.connect_timeout), (IN_ALL * 50, TO_CONNECT * 50));
+    assert_eq!((usual.timeout, usual.connect_timeout), (IN_ALL * 20, TO_CONNECT * 20));
     usual.with_timeout(IN_ALL).with_connect_timeout(TO_CONNECT)
 }
 

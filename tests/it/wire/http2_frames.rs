@@ -39,7 +39,7 @@ fn frames(mut bytes: &[u8]) -> Vec<(u8, u32, Vec<u8>)> {
 /// Frames that came until the other side closed or was quiet.
 async fn came(raw: &mut Raw) -> Vec<(u8, u32, Vec<u8>)> {
     let mut bytes = Vec::new();
-    let quiet = Duration::from_millis(500);
+    let quiet = Duration::from_secs(1);
     while let Ok(Ok(1..)) = tokio::time::timeout(quiet, raw.stream.read_buf(&mut bytes)).await {}
     frames(&bytes)
 }

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Short enough to wait for.
-pub(crate) const SHORT: Duration = Duration::from_millis(150);
+pub(crate) const SHORT: Duration = Duration::from_millis(500);
 
 /// A server that runs.
 pub(crate) struct Wire {
@@ -189,7 +189,7 @@ impl Raw {
 
     /// All that comes until the other side closes, or is quiet for long enough to say that it waits.
     pub(crate) async fn rest(&mut self) -> String {
-        let quiet = Duration::from_millis(300);
+        let quiet = Duration::from_secs(1);
         while let Ok(true) = tokio::time::timeout(quiet, self.more()).await {}
         String::from_utf8_lossy(&std::mem::take(&mut self.read)).into_owned()
     }
