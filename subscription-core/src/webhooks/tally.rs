@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::documents::{DisabledReason, EndpointId};
-use super::sending::lane::{Lane, Tried};
+use super::sending::outcome::Tried;
 use crate::values::Timestamp;
 
 /// The counts of all deliveries since the start of the process, and the present state of sending.
@@ -77,16 +77,13 @@ impl SharedTallies {
         }
     }
 
+    pub(super) fn given_up(&self, endpoint: EndpointId) {
+        self.lock().endpoints.entry(endpoint).or_default().given_up += 1;
+    }
+
     /// Shows the present state of an endpoint.
-    pub(super) fn show(&self, lane: &Lane) {
-        let mut tallies = self.lock();
-        let tally = tallies.endpoints.entry(lane.endpoint().body.id).or_default();
-        tally.state = Some(SendingState {
-            lag_events: lane.lag(),
-            waiting_since: lane.oldest().map(|oldest| oldest.event.at),
-            parked: lane.parked().open(),
-            is_stalled: lane.stall().is_some(),
-        });
+    pub(super) fn show(&self, endpoint: EndpointId, state: SendingState) {
+        self.lock().endpoints.entry(endpoint).or_default().state = Some(state);
     }
 
     /// Forgets the present state: this process no longer sends.

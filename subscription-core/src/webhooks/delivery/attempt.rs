@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::events::RecordedEvent;
 use crate::values::Timestamp;
 use crate::webhooks::Webhooks;
-use crate::webhooks::sending::lane::Tried;
+use crate::webhooks::sending::outcome::Tried;
 
 /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.
 pub(crate) async fn attempt(

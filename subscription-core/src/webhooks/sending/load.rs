@@ -1,62 +1,39 @@
 //! Reads of whole lists of documents, and those of the sending job.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::lane::Documents;
+use super::queue::Documents;
 use crate::error::Error;
 use crate::store::{
-    Document, DocumentFilter, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
+    Document, DocumentFilter, DocumentKey, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::{DELIVERIES, ENDPOINTS, PARKED};
-use crate::webhooks::{Delivery, Endpoint, EndpointId, Parked, Webhooks};
+use crate::webhooks::documents::{DELIVERIES, PARKED};
+use crate::webhooks::{Delivery, Endpoint, EndpointId, Webhooks};
 
 impl Webhooks {
-    /// The documents of all endpoints.
-    pub(crate) async fn load_all(&self) -> Result<Vec<Documents>, Error> {
-        let all = |collection| DocumentQuery::new(collection, DocumentFilter::All);
-        let list = |collection| all_documents(self.store(), all(collection));
-        // Endpoints come first: one that is created meanwhile is due, and read then.
-        let endpoints = list(ENDPOINTS).await?;
-        let mut deliveries = HashMap::new();
-        for document in list(DELIVERIES).await? {
-            deliveries.insert(document.owner, Stored::<Delivery>::read(&document)?);
-        }
-        let mut parked = HashMap::<_, Vec<_>>::new();
-        for document in list(PARKED).await? {
-            let of = parked.entry(document.owner).or_default();
-            of.push(Stored::<Parked>::read(&document)?);
-        }
-        let mut all = Vec::with_capacity(endpoints.len());
-        for document in endpoints {
-            let endpoint = Stored::<Endpoint>::read(&document)?;
-            let owner = Some(endpoint.body.id.uuid());
-            // One that is deleted meanwhile has no delivery.
-            if let Some(delivery) = deliveries.remove(&owner) {
-                let parked = parked.remove(&owner).unwrap_or_default();
-                all.push(Documents { endpoint, delivery, parked });
-            }
-        }
-        Ok(all)
-    }
-
-    /// The version of an endpoint; `None` if it is deleted.
-    pub(crate) async fn load_endpoint(&self, id: EndpointId) -> Result<Option<Version>, Error> {
-        let document = self.store().get_as::<Document>(&Endpoint::key(id)?).await?;
+    /// The version of a document; `None` if it is deleted.
+    pub(crate) async fn load_version(&self, key: &DocumentKey) -> Result<Option<Version>, Error> {
+        let document = self.store().get_as::<Document>(key).await?;
         Ok(document.map(|document| document.version))
     }
 
-    /// The documents of an endpoint; `None` if it is deleted.
+    /// The documents of an endpoint, as they were at one moment; `None` if it is deleted.
     pub(crate) async fn load_one(&self, id: EndpointId) -> Result<Option<Documents>, Error> {
-        let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await?;
-        let delivery = Stored::load(self.store(), &Delivery::key(id)?).await?;
-        let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
-        let query = DocumentQuery::new(PARKED, DocumentFilter::Owner(id.uuid()));
-        let parked = Stored::all(self.store(), query).await?;
-        Ok(Some(Documents { endpoint, delivery, parked }))
+        let delivery_key = Delivery::key(id)?;
+        loop {
+            let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await?;
+            let delivery = Stored::<Delivery>::load(self.store(), &delivery_key).await?;
+            let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
+            let query = DocumentQuery::new(PARKED, DocumentFilter::Owner(id.uuid()));
+            let parked = Stored::all(self.store(), query).await?;
+            // A commit that writes parked events writes the delivery too.
+            if self.load_version(&delivery_key).await? == Some(delivery.version) {
+                return Ok(Some(Documents { endpoint, delivery, parked }));
+            }
+        }
     }
 
     /// The endpoints whose deliveries are due, with the versions of their documents: those that a caller changed, and

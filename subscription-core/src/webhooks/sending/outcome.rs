@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::Timestamp;
+
 /// The outcome of one try. Nothing of the body of a response is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
@@ -23,6 +25,14 @@ pub enum Outcome {
     Unreachable,
     /// The URL or one of its addresses is not allowed, so that no connection was made.
     Blocked,
+}
+
+/// A try that has ended.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) outcome: Outcome,
+    pub(crate) at: Timestamp,
+    pub(crate) took: Duration,
 }
 
 impl Outcome {

@@ -23,12 +23,6 @@ pub(crate) struct ParkedEvents {
     stored: BTreeMap<u64, Version>,
     /// The events whose documents are not as they should be.
     touched: BTreeSet<u64>,
-    /// The number of events that are not given up.
-    open: usize,
-    /// The next try.
-    due: Option<(Timestamp, u64)>,
-    /// The next deletion of an event that was given up.
-    expires_at: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -37,9 +31,6 @@ struct Entry {
     due_at: Option<Timestamp>,
     in_flight: bool,
 }
-
-/// The documents of a commit: the version that each has afterwards, `None` if it is deleted.
-pub(crate) type Written = Vec<(u64, Option<Version>)>;
 
 impl ParkedEvents {
     pub(crate) fn new(stored: Vec<Stored<Parked>>, now: Timestamp) -> Self {
@@ -54,25 +45,33 @@ impl ParkedEvents {
     }
 
     /// The number of events that are waiting or behind.
-    pub(crate) const fn open(&self) -> usize {
-        self.open
+    pub(crate) fn open(&self) -> usize {
+        self.entries.values().filter(|entry| entry.is_open()).count()
     }
 
-    /// The time of the next try.
-    pub(crate) fn due_at(&self) -> Option<Timestamp> {
-        self.due.map(|(at, _)| at)
+    /// The next try: its time, and the sequence of the event.
+    pub(crate) fn due(&self) -> Option<(Timestamp, u64)> {
+        let is_waiting = |it: &Entry| it.parked.state == ParkedState::Waiting && !it.in_flight;
+        let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry));
+        waiting.filter_map(|(sequence, entry)| Some((entry.due_at?, *sequence))).min()
+    }
+
+    /// The sequence of the oldest event, whether it is due or not.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let (sequence, _) = self.entries.iter().find(|(_, entry)| entry.is_open())?;
+        Some(*sequence)
     }
 
     /// When an event that was given up is deleted.
-    pub(crate) const fn expires_at(&self) -> Option<Timestamp> {
-        self.expires_at
+    pub(crate) fn expires_at(&self) -> Option<Timestamp> {
+        let given_up = self.entries.values().filter(|entry| !entry.is_open());
+        given_up.filter_map(|entry| entry.due_at).min()
     }
 
-    /// The records with events that are waiting or behind.
+    /// The records with events that are waiting or behind, some of them repeatedly.
     pub(crate) fn blocked(&self) -> Vec<Subject> {
-        let subjects = self.entries.values().filter(|entry| entry.is_open());
-        let subjects: HashSet<_> = subjects.map(|entry| entry.subject().clone()).collect();
-        subjects.into_iter().collect()
+        let open = self.entries.values().filter(|entry| entry.is_open());
+        open.map(|entry| entry.subject().clone()).collect()
     }
 
     pub(crate) fn is_blocked(&self, subject: &Subject) -> bool {
@@ -103,34 +102,18 @@ impl ParkedEvents {
         self.settle(now);
     }
 
-    /// Takes the event that is due longest, with the number of its tries so far.
-    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
-        let (_, sequence) = self.due.filter(|(at, _)| *at <= now)?;
-        self.take(sequence, now)
-    }
-
-    /// Takes the oldest event, whether it is due or not.
-    pub(crate) fn take_oldest(&mut self, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
-        let oldest = self.entries.iter().find(|(_, entry)| entry.is_open());
-        let sequence =
-            oldest.filter(|(_, entry)| !entry.in_flight).map(|(sequence, _)| *sequence)?;
-        self.take(sequence, now)
-    }
-
-    fn take(&mut self, sequence: u64, now: Timestamp) -> Option<(Arc<RecordedEvent>, u32)> {
+    /// Begins a try of an event. Returns the event, and the number of its tries so far.
+    pub(crate) fn begin(&mut self, sequence: u64) -> Option<(Arc<RecordedEvent>, u32)> {
         let entry = self.entries.get_mut(&sequence)?;
         entry.in_flight = true;
-        let taken = (Arc::new(entry.parked.event.clone()), entry.parked.attempts);
-        self.settle(now);
-        Some(taken)
+        Some((Arc::new(entry.parked.event.clone()), entry.parked.attempts))
     }
 
     /// Ends a try that does not count.
-    pub(crate) fn put_back(&mut self, sequence: u64, now: Timestamp) {
+    pub(crate) fn put_back(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.in_flight = false;
         }
-        self.settle(now);
     }
 
     /// Removes an event that was delivered. Returns its record if none of its events is set aside any more.
@@ -176,45 +159,26 @@ impl ParkedEvents {
                 self.touched.insert(*sequence);
             }
         }
-        self.settle(now);
     }
 
     /// Deletes the events that were given up long ago; true if there were any.
     pub(crate) fn expire(&mut self, now: Timestamp) -> bool {
-        if self.expires_at.is_none_or(|at| at > now) {
-            return false;
-        }
         let is_over = |entry: &Entry| !entry.is_open() && entry.due_at.is_none_or(|at| at <= now);
-        for (sequence, _) in self.entries.extract_if(.., |_, entry| is_over(entry)) {
-            self.touched.insert(sequence);
-        }
-        self.settle(now);
-        true
+        let expired = self.entries.extract_if(.., |_, entry| is_over(entry));
+        let expired: Vec<_> = expired.map(|(sequence, _)| sequence).collect();
+        self.touched.extend(&expired);
+        !expired.is_empty()
     }
 
-    /// Makes the oldest event of each record wait for a try, and finds the next one.
+    /// Makes the oldest event of each record wait for a try. The others are behind it.
     fn settle(&mut self, now: Timestamp) {
         let mut records = HashSet::new();
-        self.open = 0;
-        self.due = None;
-        self.expires_at = None;
-        for (sequence, entry) in &mut self.entries {
-            if !entry.is_open() {
-                self.expires_at = self.expires_at.into_iter().chain(entry.due_at).min();
-                continue;
-            }
-            self.open += 1;
-            if !records.insert(entry.subject().clone()) {
-                continue;
-            }
-            if entry.parked.state == ParkedState::Behind {
+        for (sequence, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.is_open()) {
+            let is_first = records.insert(entry.subject().clone());
+            if is_first && entry.parked.state == ParkedState::Behind {
                 entry.parked.state = ParkedState::Waiting;
                 entry.due_at = Some(now);
                 self.touched.insert(*sequence);
-            }
-            if !entry.in_flight {
-                let due = (entry.due_at.unwrap_or(now), *sequence);
-                self.due = Some(self.due.map_or(due, |earliest| earliest.min(due)));
             }
         }
     }
@@ -225,39 +189,35 @@ impl ParkedEvents {
     }
 
     /// Adds the changes since the last commit to a change set.
-    pub(crate) fn write(
-        &mut self,
+    pub(crate) fn add_changes(
+        &self,
         endpoint: EndpointId,
         changes: &mut ChangeSet,
-    ) -> Result<Written, Error> {
-        let mut written = Written::new();
-        for sequence in std::mem::take(&mut self.touched) {
-            let before = self.stored.get(&sequence).copied();
-            if let Some(entry) = self.entries.get(&sequence) {
+    ) -> Result<(), Error> {
+        for sequence in &self.touched {
+            let before = self.stored.get(sequence).copied();
+            if let Some(entry) = self.entries.get(sequence) {
                 let before = before.unwrap_or(Version::NEW);
                 let document = entry.parked.document(endpoint, before, entry.due_at)?;
-                written.push((sequence, Some(document.version)));
                 changes.writes.push(Record::from(document));
             } else if let Some(version) = before {
-                let key = Key::Document(Parked::key(endpoint, sequence)?);
+                let key = Key::Document(Parked::key(endpoint, *sequence)?);
                 changes.deletes.push(Delete { key, version });
-                written.push((sequence, None));
             }
         }
-        Ok(written)
+        Ok(())
     }
 
-    pub(crate) fn committed(&mut self, written: Written) {
-        for (sequence, version) in written {
-            match version {
-                Some(version) => self.stored.insert(sequence, version),
-                None => self.stored.remove(&sequence),
-            };
+    /// Notes that all changes are committed.
+    pub(crate) fn committed(&mut self) {
+        for sequence in std::mem::take(&mut self.touched) {
+            if self.entries.contains_key(&sequence) {
+                let version = self.stored.entry(sequence).or_insert(Version::NEW);
+                *version = version.next();
+            } else {
+                self.stored.remove(&sequence);
+            }
         }
-    }
-
-    pub(crate) fn not_committed(&mut self, written: Written) {
-        self.touched.extend(written.into_iter().map(|(sequence, _)| sequence));
     }
 }
 

@@ -1,0 +1,155 @@
+//! The loop that sends to one endpoint: its calls of the store follow each other, while tries are in flight.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::queue::{EndpointQueue, Step};
+use super::run::Run;
+use super::running::Running;
+use super::schedule::PerMille;
+use crate::error::Error;
+use crate::store::{EventQuery, PageLimit, StoreError};
+use crate::values::Timestamp;
+use crate::webhooks::Endpoint;
+use crate::webhooks::delivery::attempt::attempt;
+
+/// The time after which an endpoint is read again before a try, and after which a try does not begin.
+const CHECKED_FOR: Duration = Duration::from_millis(1_500);
+const BEGUN_WITHIN: Duration = Duration::from_secs(2);
+
+/// Why a loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Nothing is due, in flight or uncommitted, or sending must stop.
+    Idle,
+    /// A caller or another leader has written: the documents must be read again.
+    Changed,
+}
+
+/// A queue whose loop has ended. After an error it has its uncommitted changes still.
+pub(crate) type Ended = (EndpointQueue, Result<End, Error>);
+
+impl Run<'_> {
+    /// The next step of an endpoint that has so many tries in flight.
+    pub(crate) fn step(
+        &self,
+        queue: &EndpointQueue,
+        in_flight: usize,
+        now: Timestamp,
+    ) -> Option<Step> {
+        queue.step(in_flight, self.tick(), now, self.wake.is_stopped())
+    }
+
+    /// Sends to one endpoint until nothing is due, in flight or uncommitted.
+    pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
+        let Self { webhooks, wake, .. } = *self;
+        let mut tries = Running::new();
+        // When the endpoint was known to be unchanged. It is forgotten while nothing is in flight or due.
+        let mut checked_at: Option<Timestamp> = None;
+        // The store failed: nothing more begins, and the loop ends with the tries in flight.
+        let mut failure = None;
+        loop {
+            let now = webhooks.now();
+            for (tried, next, _slot) in tries.take_ended() {
+                if let Ok(Some(tried)) = tried {
+                    webhooks.tallies.tried(queue.id(), &tried);
+                    if queue.ended(&next, tried, self.jitter()) {
+                        webhooks.tallies.given_up(queue.id());
+                    }
+                } else {
+                    queue.put_back(&next);
+                    failure = tried.err().or(failure);
+                }
+            }
+            queue.expire(now);
+            let in_flight = tries.len();
+            let step = self.step(&queue, in_flight, now).filter(|_| failure.is_none());
+            let is_checked = checked_at.is_some_and(|at| now <= at.saturating_add(CHECKED_FOR));
+            let is_unchanged = if let Some(Step::Commit) = step {
+                checked_at = Some(now);
+                tries.beside(self.commit(&mut queue, now)).await
+            } else if let (Some(Step::Try(_)), false) = (step, is_checked) {
+                checked_at = Some(now);
+                tries.beside(self.check(&queue)).await
+            } else if let Some(Step::Try(due)) = step
+                && let Some(slot) = self.slot(in_flight)
+                && let Some(next) = queue.begin(due)
+            {
+                let begin_by = checked_at.unwrap_or(now).saturating_add(BEGUN_WITHIN);
+                tries.push(async move {
+                    let with = (webhooks, wake);
+                    (attempt(with, &next.signing, &next.event, begin_by).await, next, slot)
+                });
+                continue;
+            } else if let Some(Step::Read) = step {
+                tries.beside(self.read_page(vec![&mut queue])).await.map(|()| true)
+            } else if in_flight > 0 || (failure.is_none() && queue.is_changed()) {
+                checked_at = checked_at.filter(|_| in_flight > 0);
+                let commit_at = queue.commit_at(in_flight);
+                self.wake_by(queue.next_at().into_iter().chain(commit_at), now);
+                webhooks.tallies.show(queue.id(), queue.state());
+                tries.any_or(self.next_tick()).await;
+                continue;
+            } else {
+                return (queue, failure.map_or(Ok(End::Idle), Err));
+            };
+            match is_unchanged {
+                Ok(true) => {}
+                Ok(false) => return (queue, Ok(End::Changed)),
+                Err(error) => failure = Some(error),
+            }
+        }
+    }
+
+    fn jitter(&self) -> PerMille {
+        let mut bytes = [0; 2];
+        // Without randomness the delays are as they stand in the table.
+        match self.webhooks.service.randomness().fill_id(&mut bytes) {
+            Ok(()) => PerMille::new(u16::from_le_bytes(bytes)),
+            Err(_) => PerMille::new(500),
+        }
+    }
+
+    /// Commits the changes of an endpoint; false if its documents are not as they were read.
+    async fn commit(&self, queue: &mut EndpointQueue, now: Timestamp) -> Result<bool, Error> {
+        match self.webhooks.store().commit(queue.changes()?).await {
+            Ok(()) => {
+                if let Some(reason) = queue.committed(now) {
+                    *self.webhooks.tallies.lock().disabled.entry(reason).or_default() += 1;
+                }
+                Ok(true)
+            }
+            Err(StoreError::Conflict(_)) => Ok(false),
+            // Perhaps it took effect all the same: then the next one is refused.
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the version of an endpoint; false if it was changed or deleted.
+    async fn check(&self, queue: &EndpointQueue) -> Result<bool, Error> {
+        let version = self.webhooks.load_version(&Endpoint::key(queue.id())?).await?;
+        Ok(version == Some(queue.endpoint().version))
+    }
+
+    /// Reads a page of the feed for endpoints that are at about the same place.
+    pub(crate) async fn read_page(&self, readers: Vec<&mut EndpointQueue>) -> Result<(), Error> {
+        let tick = self.tick();
+        let mut query = EventQuery::after(u64::MAX, PageLimit::MAX);
+        for queue in &readers {
+            query.after = query.after.min(queue.read_to());
+            for pattern in &queue.endpoint().body.types {
+                if !query.types.contains(pattern) {
+                    query.types.push(*pattern);
+                }
+            }
+        }
+        let mut page = self.webhooks.store().events(&query).await?;
+        let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
+        // Events that nobody can see yet hold the page back.
+        let is_last = page.reached >= page.last || page.reached <= query.after;
+        for queue in readers {
+            queue.read(&page, &items, is_last.then_some(tick), self.webhooks.now());
+        }
+        Ok(())
+    }
+}

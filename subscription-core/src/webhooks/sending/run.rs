@@ -1,0 +1,109 @@
+//! One run of the sending job: its ticks, and the tries in flight to all endpoints.
+
+use std::future::{pending, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+
+use crate::values::Timestamp;
+use crate::webhooks::{Wake, Webhooks};
+
+/// The largest number of tries in flight to all endpoints.
+const IN_FLIGHT_MAX: usize = 256;
+/// The longest time between two ticks.
+const TICK_EVERY: Duration = Duration::from_secs(1);
+
+/// The state that the loops of all endpoints share. A tick wakes all of them.
+pub(crate) struct Run<'r> {
+    pub(crate) webhooks: &'r Webhooks,
+    pub(crate) wake: &'r dyn Wake,
+    ticks: Event,
+    state: Mutex<State>,
+    /// Cloned for each try in flight that began while its endpoint had no other, and for each that did not.
+    first: Slot,
+    further: Slot,
+}
+
+struct State {
+    /// The number of ticks at which the feed may have new events.
+    tick: u64,
+    /// The time of the next tick, unless a signal comes first.
+    wake_by: Timestamp,
+    endpoints: usize,
+}
+
+/// A place among the tries in flight, which is free again once it is dropped.
+pub(crate) type Slot = Arc<()>;
+
+impl<'r> Run<'r> {
+    pub(crate) fn new(webhooks: &'r Webhooks, wake: &'r dyn Wake, tick: u64) -> Self {
+        let state = Mutex::new(State { tick, wake_by: Timestamp::MAX, endpoints: 0 });
+        let ticks = Event::new();
+        Self { webhooks, wake, ticks, state, first: Slot::default(), further: Slot::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tick(&self) -> u64 {
+        self.state().tick
+    }
+
+    /// Ends with the next tick.
+    pub(crate) fn next_tick(&self) -> EventListener {
+        self.ticks.listen()
+    }
+
+    /// Lets all loops look for work.
+    pub(crate) fn wake_loops(&self, endpoints: usize, may_have_events: bool, now: Timestamp) {
+        let mut state = self.state();
+        state.tick += u64::from(may_have_events);
+        state.wake_by = now.saturating_add(TICK_EVERY);
+        state.endpoints = endpoints;
+        drop(state);
+        self.ticks.notify(usize::MAX);
+    }
+
+    /// Shows the number of tries in flight in the metrics.
+    pub(crate) fn show(&self) {
+        let in_flight = Arc::strong_count(&self.first) + Arc::strong_count(&self.further) - 2;
+        self.webhooks.tallies.lock().in_flight = in_flight;
+    }
+
+    /// Asks for a tick at the first of these times that has not passed. Other work waits for the end of a try.
+    pub(crate) fn wake_by(&self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
+        let mut state = self.state();
+        for at in times.filter(|at| *at > now) {
+            state.wake_by = state.wake_by.min(at);
+        }
+    }
+
+    /// Waits until the next tick is due; true if it is due because of a signal.
+    pub(crate) async fn tick_due(&self) -> bool {
+        let mut ends = Timestamp::MAX;
+        let mut timer: BoxFuture<'_, ()> = pending().boxed();
+        poll_fn(|cx| {
+            let wake_by = self.state().wake_by;
+            if wake_by < ends {
+                ends = wake_by;
+                timer = self.wake.wait(ends.since(self.webhooks.now()));
+            }
+            timer.poll_unpin(cx)
+        })
+        .await;
+        self.webhooks.now() < ends
+    }
+
+    /// A place for a try of an endpoint that has so many in flight. The first try always finds one.
+    pub(crate) fn slot(&self, in_flight: usize) -> Option<Slot> {
+        if in_flight == 0 {
+            return Some(Slot::clone(&self.first));
+        }
+        let free = IN_FLIGHT_MAX.saturating_sub(self.state().endpoints);
+        (Arc::strong_count(&self.further) <= free).then(|| Slot::clone(&self.further))
+    }
+}

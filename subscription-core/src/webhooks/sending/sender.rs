@@ -1,0 +1,193 @@
+//! The sending job: one future that sends events to all endpoints, with a loop for each that has work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::select;
+
+use super::endpoint_loop::{End, Ended};
+use super::queue::{EndpointQueue, Step};
+use super::run::Run;
+use super::running::Running;
+use crate::error::Error;
+use crate::store::PageLimit;
+use crate::values::Timestamp;
+use crate::webhooks::endpoints::upkeep::stored_endpoints;
+use crate::webhooks::{EndpointId, Wake, Webhooks};
+
+/// The shortest time between two reads of the due deliveries, and the pause after an error of the store.
+const DUE_READ_EVERY: Duration = Duration::from_millis(250);
+/// The time that tries in flight get when sending must stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Sends events for as long as an instance leads. It is made anew when the instance begins to lead.
+#[derive(Debug)]
+pub struct Sender {
+    webhooks: Webhooks,
+    /// `None` before the first run, while one is running, and after one that was dropped or stopped.
+    queues: Option<Queues>,
+    /// The last tick of the last run.
+    tick: u64,
+}
+
+/// The queues of all endpoints.
+#[derive(Debug, Default)]
+struct Queues {
+    /// `None` while the loop of an endpoint has its queue, or its documents must be read.
+    all: BTreeMap<EndpointId, Option<EndpointQueue>>,
+    /// The endpoints whose documents must be read.
+    changed: BTreeSet<EndpointId>,
+}
+
+impl Webhooks {
+    /// The sending job, for as long as this instance leads.
+    pub fn sender(&self) -> Sender {
+        Sender { webhooks: self.clone(), queues: None, tick: 0 }
+    }
+}
+
+impl Sender {
+    /// Sends until nothing is due or in flight, or sending must stop. Returns the time at which something is due, if
+    /// that is known; call it again then, or earlier if there may be new events.
+    pub async fn run(&mut self, wake: &dyn Wake) -> Result<Option<Timestamp>, Error> {
+        let webhooks = self.webhooks.clone();
+        let mut queues = match self.queues.take() {
+            Some(queues) => queues,
+            None => Queues::unread(&webhooks).await?,
+        };
+        let run = Run::new(&webhooks, wake, self.tick);
+        let mut loops = Running::<Ended>::new();
+        let mut failure = None;
+        let mut due_read_at: Option<Timestamp> = None;
+        // The tick that has begun; true if it is due because of a signal.
+        let mut tick = Some(true);
+        while !wake.is_stopped() {
+            let now = webhooks.now();
+            let is_late = due_read_at.is_none_or(|at| now.since(at) >= DUE_READ_EVERY);
+            let reads_due = tick.is_some() && is_late;
+            if let Some(is_signal) = tick {
+                run.wake_loops(queues.all.len(), is_signal || reads_due, now);
+            }
+            if reads_due {
+                due_read_at = Some(now);
+                if let Some(error) = failure.take() {
+                    tracing::warn!(%error, "webhooks: the store failed");
+                }
+            }
+            for (queue, end) in loops.take_ended() {
+                failure = queues.ended(queue, end).err().or(failure);
+            }
+            if failure.is_none() {
+                failure = loops.beside(run.read(&mut queues, reads_due)).await.err();
+            }
+            if failure.is_none() {
+                run.start(&mut queues, &loops);
+            }
+            let next_at = queues.all.values().flatten().filter_map(EndpointQueue::next_at).min();
+            if loops.is_empty() {
+                self.tick = run.tick();
+                self.queues = Some(queues);
+                return failure.map_or(Ok(next_at), Err);
+            }
+            run.wake_by(next_at.into_iter(), now);
+            tick = loops.any_or(run.tick_due()).await;
+        }
+        // No try begins any more, and each outcome is committed at once.
+        run.start(&mut queues, &loops);
+        run.wake_loops(queues.all.len(), false, webhooks.now());
+        select(pin!(loops.all()), wake.wait(STOP_TIMEOUT)).await;
+        failure = loops.take_ended().into_iter().find_map(|(_, end)| end.err()).or(failure);
+        // Tries that are cut off are no failures.
+        drop(loops);
+        run.show();
+        failure.map_or(Ok(None), Err)
+    }
+}
+
+impl Queues {
+    /// The endpoints, whose documents are to be read.
+    async fn unread(webhooks: &Webhooks) -> Result<Self, Error> {
+        let mut queues = Self::default();
+        for endpoint in stored_endpoints(webhooks.store()).await? {
+            queues.changed(endpoint.body.id);
+        }
+        Ok(queues)
+    }
+
+    /// Notes that the documents of an endpoint must be read.
+    fn changed(&mut self, id: EndpointId) {
+        self.changed.insert(id);
+        self.all.insert(id, None);
+    }
+
+    /// Notes that the loop of an endpoint has ended.
+    fn ended(&mut self, queue: EndpointQueue, end: Result<End, Error>) -> Result<(), Error> {
+        let id = queue.id();
+        if matches!(end, Ok(End::Changed)) {
+            self.changed(id);
+        } else {
+            self.all.insert(id, Some(queue));
+        }
+        end.map(|_| ())
+    }
+}
+
+impl Run<'_> {
+    /// Reads the changes by others: documents, and the feed for the endpoints without a loop that are near its end.
+    async fn read(&self, queues: &mut Queues, reads_due: bool) -> Result<(), Error> {
+        let webhooks = self.webhooks;
+        if reads_due {
+            for (id, version) in webhooks.load_due(webhooks.now()).await? {
+                // A loop finds out by itself.
+                let is_known = queues.all.get(&id).is_some_and(|queue| {
+                    queue.as_ref().is_none_or(|queue| queue.delivery().version == version)
+                });
+                if !is_known {
+                    queues.changed(id);
+                }
+            }
+        }
+        while let Some(id) = queues.changed.first().copied() {
+            let read_at = webhooks.now();
+            if let Some(documents) = webhooks.load_one(id).await? {
+                let queue = EndpointQueue::new(documents, &webhooks.keys, read_at);
+                queues.all.insert(id, Some(queue));
+            } else {
+                queues.all.remove(&id);
+                webhooks.tallies.lock().endpoints.remove(&id);
+            }
+            queues.changed.remove(&id);
+        }
+        let now = webhooks.now();
+        let idle = queues.all.values_mut().flatten();
+        let readers = idle.filter(|queue| matches!(self.step(queue, 0, now), Some(Step::Read)));
+        let mut readers: Vec<_> = readers.collect();
+        let newest = readers.iter().map(|queue| queue.read_to()).max().unwrap_or_default();
+        let page = u64::try_from(PageLimit::MAX.get()).unwrap_or_default();
+        readers.retain(|queue| newest - queue.read_to() <= page);
+        if readers.is_empty() { Ok(()) } else { self.read_page(readers).await }
+    }
+
+    /// Starts the loops of the endpoints that have work, and shows the state of all others in the metrics.
+    fn start<'s>(&'s self, queues: &mut Queues, loops: &Running<'s, Ended>) {
+        let now = self.webhooks.now();
+        for place in queues.all.values_mut() {
+            let queue = place.take_if(|queue| {
+                queue.expire(now);
+                self.webhooks.tallies.show(queue.id(), queue.state());
+                queue.is_changed() || self.step(queue, 0, now).is_some()
+            });
+            if let Some(queue) = queue {
+                loops.push(self.send_to(queue));
+            }
+        }
+        self.show();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.webhooks.tallies.hide();
+    }
+}
