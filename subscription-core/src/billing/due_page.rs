@@ -47,8 +47,8 @@ impl DuePage {
         let Page { items, next } = clock.store().due_subscriptions(query).await?;
         let last = items.last().and_then(|last| DueSubscriptions::position(last));
         let Some(last) = last else { return Ok(None) };
-        let (mut sets, mut steps) =
-            (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        let mut sets = Vec::with_capacity(items.len());
+        let mut steps = Vec::with_capacity(items.len());
         for subscription in items {
             let Some(step) = clock.rules().step(&subscription, now) else { continue };
             let kind = step.kind;

@@ -65,9 +65,13 @@ impl Figures {
 
     /// The same, with a clock by which cached figures get old, such as a test's.
     pub fn aged_by(service: SubscriptionService, ages: impl Clock + 'static) -> Self {
-        let (now, months, reading) =
-            (Mutex::default(), Mutex::default(), async_lock::Mutex::default());
-        Self(Arc::new(Parts { service, ages: Arc::new(ages), reading, now, months }))
+        Self(Arc::new(Parts {
+            service,
+            ages: Arc::new(ages),
+            reading: async_lock::Mutex::default(),
+            now: Mutex::default(),
+            months: Mutex::default(),
+        }))
     }
 
     /// The figures of now, from all plans and subscriptions.

@@ -74,7 +74,7 @@ async fn actors_on_several_threads_keep_every_invariant() {
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_run_reads_no_more_than_one_of_a_short_run() {
-    let short = ServiceSimulation::seeded(1).run(1_000).await.expect("a sound run").read;
+    let short = ServiceSimulation::seeded(1).run(2_000).await.expect("a sound run").read;
     let long = ServiceSimulation::seeded(1).run(4_000).await.expect("a sound run").read;
 
     assert!(long <= short * 2 * 3 / 2, "{short} records in 2,000 steps, {long} in 4,000");

@@ -110,8 +110,8 @@ impl SessionTable {
 
     /// The sessions of a user that have not ended, newest first.
     pub(super) fn live(&self, user: UserId, now: Timestamp) -> Vec<Arc<Session>> {
-        let (last_ended, last) =
-            ((user, now, MAX_ID.into()), (user, Timestamp::MAX, MAX_ID.into()));
+        let last_ended = (user, now, MAX_ID.into());
+        let last = (user, Timestamp::MAX, MAX_ID.into());
         let live = self.by_user.range((Bound::Excluded(last_ended), Bound::Included(last)));
         let mut live: Vec<_> =
             live.filter_map(|(_, _, id)| self.records.get(id).cloned()).collect();

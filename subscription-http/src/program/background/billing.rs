@@ -94,8 +94,8 @@ impl BillingJob {
 
     /// True if clients have sent requests in the last second.
     async fn is_beside_requests(&self) -> bool {
-        let (requests, mut seen) =
-            (self.requests.load(Ordering::Relaxed), self.state.requests_seen.lock().await);
+        let requests = self.requests.load(Ordering::Relaxed);
+        let mut seen = self.state.requests_seen.lock().await;
         if seen.0 != requests {
             *seen = (requests, Some(Instant::now()));
         }

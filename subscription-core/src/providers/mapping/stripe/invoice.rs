@@ -159,8 +159,8 @@ impl Entry<'_> {
     fn status(&self, invoice: &str, disputes: &[Place<'_>]) -> Result<PaymentStatus, Unmapped> {
         if let Some(charge) = &self.charge {
             let dispute = disputed(charge, disputes)?;
-            let (refunded, units) =
-                (charge.field("refunded").flag()?, charge.field("amount_refunded").integer()?);
+            let refunded = charge.field("refunded").flag()?;
+            let units = charge.field("amount_refunded").integer()?;
             match dispute {
                 Some(PaymentStatus::Disputed) => return Ok(PaymentStatus::Disputed),
                 Some(_) => return Ok(PaymentStatus::Refunded),
