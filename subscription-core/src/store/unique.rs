@@ -41,19 +41,19 @@ impl fmt::Display for Unique {
 /// A value that at most one record has, and by which the record is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UniqueValue<'a> {
-    /// [`Plan::slug`].
+    /// [`Plan::slug`](crate::plans::Plan::slug).
     PlanSlug(&'a Slug),
-    /// [`Subscription::external_subscription_id`].
+    /// [`Subscription::external_subscription_id`](crate::subscriptions::Subscription::external_subscription_id).
     ExternalSubscription(&'a ExternalId),
-    /// [`Payment::external_payment_id`].
+    /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id).
     ExternalPayment(&'a ExternalId),
-    /// [`Subscription::live_key`].
+    /// [`Subscription::live_key`](crate::subscriptions::Subscription::live_key).
     LiveKey(&'a str),
-    /// [`Payment::subscription_id`] and [`Payment::claimed_period`].
+    /// [`Payment::subscription_id`](crate::payments::Payment::subscription_id) and [`Payment::claimed_period`](crate::payments::Payment::claimed_period).
     PaymentPeriod(SubscriptionId, Timestamp),
-    /// [`User::identity`].
+    /// [`User::identity`](crate::accounts::User::identity).
     UserIdentity(&'a IdentityKey),
-    /// [`User::email`], compared by its [key](Email::key).
+    /// [`User::email`](crate::accounts::User::email), compared by its [key](Email::key).
     UserEmail(&'a Email),
 }
 
