@@ -1644,7 +1644,7 @@ export interface components {
              * @description Charge under the idempotency key `{charge_key}/{attempt}`. The key is made of the subscription, the kind and the start of the period: a service that was restored from a backup asks for the same period with the same key, so that the gateway does not charge twice. Null if the payment is not collected here.
              */
             charge_key: string | null;
-            /** @description From when on it is to be collected. */
+            /** @description From when on it is to be collected. A payment that is asked for again has the date of that attempt. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
