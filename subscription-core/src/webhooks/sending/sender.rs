@@ -98,7 +98,7 @@ impl Sender {
         run.wake_loops(queues.all.len(), false, webhooks.now());
         select(pin!(loops.all()), wake.wait(STOP_TIMEOUT)).await;
         failure = loops.take_ended().into_iter().find_map(|(_, end)| end.err()).or(failure);
-        // Tries that are cut off are no failures.
+        // A try that is cut off does not count as failed.
         drop(loops);
         run.show();
         failure.map_or(Ok(None), Err)
