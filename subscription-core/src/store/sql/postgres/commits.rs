@@ -84,8 +84,9 @@ impl Commits {
         changes: &ChangeSet,
     ) -> Result<(), Refusal> {
         let rows = self.fetch(statement.bound).await.map_err(|error| refusal(error, changes))?;
-        let refused = rows.first().map(|row| conflict_of(row, &statement.checked)).transpose()?;
-        refused.flatten().map_or(Ok(()), |conflict| Err(conflict.into()))
+        let Some(row) = rows.first() else { return Ok(()) };
+        let unknown = || unavailable("a commit was refused for no known record");
+        Err(conflict_of(row, &statement.checked)?.unwrap_or_else(unknown).into())
     }
 
     /// Commits change sets by one statement, or one by one where that is not possible.
