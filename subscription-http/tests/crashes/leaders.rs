@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking:
         one_of_several_leads_and_another_does_once_it_is_killed_or_stops,
         an_instance_that_was_paused_no_longer_leads_and_does_no_harm,
+        an_instance_with_a_wrong_clock_is_not_ready_writes_nothing_and_logs_why,
     ]
 }
 
@@ -123,4 +124,35 @@ fn idle_instances_read_little_and_write_nothing() {
     assert!((1..=READS_MAX * seconds).contains(&statements) && !writes(&log), "{log}");
     drop(instances);
     cluster.stop();
+}
+
+/// The database of the second instance has a clock of its own: a function that comes before PostgreSQL's.
+fn an_instance_with_a_wrong_clock_is_not_ready_writes_nothing_and_logs_why() {
+    let place = Place::schema();
+    let plan = r#"{"name":"P","slug":"p","price":1,"billing_cycle":"daily"}"#;
+    let create = Request::post("/subscription-plans", plan);
+    let right = Running::start(&folder(), &place.url(), &["--database-connections", "4"]);
+    until("one leads", || leads(&right));
+    place.execute(
+        "CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql \
+         AS $$ SELECT pg_catalog.clock_timestamp() + interval '400 days' $$",
+    );
+
+    let own_functions_first = format!("{}%2Cpg_catalog", place.url());
+    let wrong = Running::start(&folder(), &own_functions_first, &["--database-connections", "4"]);
+
+    until("it is not ready", || wrong.status("/health/ready") == 503);
+    let refused = wrong.connect().sure(&create).expect(503);
+    assert_eq!(refused.code(), "store_unavailable");
+    let metrics = wrong.connect().sure(&Request::get("/metrics")).expect(200).body;
+    let skew = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("subscription_http_clock_skew_seconds "))
+        .unwrap();
+    assert!(skew.parse::<f64>().unwrap() > 399.0 * 86_400.0, "{skew}");
+    assert!(!leads(&wrong));
+    let log = wrong.stop();
+    assert!(log.contains("clock skew: this machine's time differs"), "{log}");
+    assert_eq!(right.status("/health/ready"), 200);
+    right.connect().sure(&create).expect(201);
 }

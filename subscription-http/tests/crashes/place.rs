@@ -62,6 +62,14 @@ impl Place {
         });
     }
 
+    /// Runs SQL in the schema.
+    pub(crate) fn execute(&self, sql: &'static str) {
+        blocking(async {
+            let mut connection = sqlx::PgConnection::connect(&self.url()).await.unwrap();
+            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        });
+    }
+
     /// Holds a file against itself.
     pub(crate) fn check_file(&self) {
         let Self::Sqlite(file) = self else { return };
