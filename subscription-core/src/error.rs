@@ -44,8 +44,8 @@ pub enum Error {
     WrongPosition,
     /// Events are deleted that the caller has not read.
     #[error(
-        "events after this sequence are deleted; the first kept one is {first_kept}: read the records anew, and go on \
-         from the newest event"
+        "events after this sequence are deleted; the first kept one is {first_kept}: read all records again, and \
+         continue from the newest event"
     )]
     EventsForgotten {
         /// The first event that is kept.
@@ -223,7 +223,7 @@ pub enum Conflict {
         to: Option<Currency>,
     },
     /// The change of plan does not cost what the subscriber agreed to.
-    #[error("the change costs something else by now, or the quote is too old")]
+    #[error("the change has another price now, or the quote is too old")]
     QuoteChanged(
         /// The quote of this moment.
         Box<Quote>,
@@ -250,21 +250,21 @@ pub enum Conflict {
     #[error("the customer is bound to another user")]
     CustomerConflict,
     /// There are as many endpoints of webhooks as there may be.
-    #[error("there are as many endpoints as there may be")]
+    #[error("there are already 100 endpoints")]
     EndpointLimit,
     /// The secret of an endpoint was rotated, and the one before still signs.
     #[error(
-        "the secret was rotated, and the one before it still signs: wait, or rotate with 0 hours"
+        "the secret was rotated, and the previous one still signs: wait, or rotate with 0 hours"
     )]
     RotationInProgress,
     /// The server key from which the secret of an endpoint is derived is missing, or is another one.
     #[error("the server key of the secret is missing: rotate the secret")]
     KeyMissing,
     /// As many events of an endpoint are set aside as there may be.
-    #[error("as many events are set aside as there may be")]
+    #[error("the endpoint already has 100 parked events")]
     ParkedFull,
     /// The same request is in progress elsewhere and did not finish in time.
-    #[error("a request with this idempotency key is under way")]
+    #[error("a request with this idempotency key is in progress")]
     RequestInProgress,
 }
 

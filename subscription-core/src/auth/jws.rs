@@ -61,7 +61,9 @@ pub(crate) enum Refused {
     TooLong,
     #[error("the token is not a compact JWS")]
     Malformed,
-    #[error("the token brings its own key or asks for something unheard of")]
+    #[error(
+        "the token brings its own key, or its header has a critical parameter that is not supported"
+    )]
     ForbiddenHeader,
     #[error("the token is not signed as its key is used")]
     WrongAlgorithm,

@@ -69,7 +69,7 @@ impl Flight {
 
 impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Flight({})", if self.0.is_some() { "under way" } else { "none" })
+        write!(f, "Flight({})", if self.0.is_some() { "running" } else { "none" })
     }
 }
 
@@ -249,7 +249,7 @@ impl IdentityVerifier for IntrospectedIdentities {
         let answer = self.fetch.fetch(request).await;
         let answer = answer.map_err(|failed| IdentityRefused::Unavailable(failed.into()))?;
         if answer.len() > ANSWER_BYTES_MAX {
-            return Err(IdentityRefused::Unavailable("the answer is too large".into()));
+            return Err(IdentityRefused::Unavailable("the response is too large".into()));
         }
         self.trust.introspected(&answer, now).ok_or(IdentityRefused::Rejected)
     }

@@ -132,11 +132,11 @@ impl Refusal {
                 format!("the header {name} must be sent once, in ASCII, and not be too long").into()
             }
             Self::HostInvalid => "a request must have one valid Host header".into(),
-            Self::HostUnknown => "the server does not answer to the name in Host".into(),
+            Self::HostUnknown => "this server does not serve the host name in Host".into(),
             Self::PathInvalid => {
                 "the path has an encoded slash, a dot segment, or a control character".into()
             }
-            Self::BodyUnreadable => "the body ended before its time".into(),
+            Self::BodyUnreadable => "the body ended too early".into(),
             Self::CursorInvalid => "the cursor is not one of this list with these filters".into(),
             Self::KeyInvalid => bounds::fill(
                 "an Idempotency-Key is 1 to {{idempotency_key_chars}} visible ASCII characters",
@@ -208,7 +208,7 @@ impl ApiError {
         match self {
             // The cause of a server error is logged, and not sent to the caller.
             Self::Service(error) if status(error).is_server_error() => {
-                let detail = "the request could not be answered; try again later";
+                let detail = "the request failed; try again later";
                 (status(error), error.code(), detail.into(), Map::new())
             }
             Self::Service(error) => {
@@ -226,7 +226,7 @@ impl ApiError {
             Self::Unforeseen(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "internal",
-                "the request could not be answered".into(),
+                "the request failed".into(),
                 Map::new(),
             ),
         }

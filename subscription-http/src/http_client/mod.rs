@@ -159,9 +159,9 @@ enum NotFetched {
     Unsafe,
     #[error("the value of a header must be visible ASCII characters")]
     Header,
-    #[error("the server answered {status}")]
+    #[error("the server returned {status}")]
     Status { status: StatusCode, retry_after: Option<Duration> },
-    #[error("the answer has more than {0} bytes")]
+    #[error("the response has more than {0} bytes")]
     TooLarge(usize),
     #[error("the server took too long")]
     TooSlow,

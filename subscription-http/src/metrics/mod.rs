@@ -93,10 +93,10 @@ impl Metrics {
         let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(
             "requests",
-            "Requests by their answer; 499 for those whose caller went first",
+            "Requests by the status of their response; 499 for those whose caller went first",
             requests.clone(),
         );
-        registry.register("request_seconds", "How long answers took", seconds.clone());
+        registry.register("request_seconds", "How long responses took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
         let by_route = routes::all().map(|_| RouteSeries::default()).collect();

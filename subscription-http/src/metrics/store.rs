@@ -42,9 +42,13 @@ impl StoreMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self { seconds, timed: _, failures, opened, revoked, cache } = self;
         registry.register("store_seconds", "How long the store took", seconds.clone());
-        registry.register("store_failures", "What the store failed to do", failures.clone());
+        registry.register(
+            "store_failures",
+            "Failures of the store, by operation",
+            failures.clone(),
+        );
         registry.register("sessions_opened", "Sessions that began", opened.clone());
-        registry.register("sessions_revoked", "Sessions ended before their time", revoked.clone());
+        registry.register("sessions_revoked", "Sessions revoked or logged out", revoked.clone());
         if let Some(cache) = cache {
             registry.register_collector(Box::new(CacheCollector(cache.clone())));
         }

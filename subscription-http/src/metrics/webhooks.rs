@@ -24,9 +24,9 @@ type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
 #[rustfmt::skip] // A row is a line.
 const GAUGES: [Gauge; 4] = [
     ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| number(state.lag_events)),
-    ("webhook_lag_seconds", "How long ago the oldest event happened that is neither delivered nor set aside",
+    ("webhook_lag_seconds", "How long ago the oldest event happened that is neither delivered nor parked",
         |state, now| state.waiting_since.map_or(0.0, |at| now.since(at).as_secs_f64())),
-    ("webhook_parked", "Events that are set aside and tried again", |state, _| number(state.parked as u64)),
+    ("webhook_parked", "Parked events, which are tried again", |state, _| number(state.parked as u64)),
     ("webhook_stalled", "1 if only the oldest event is tried", |state, _| f64::from(u8::from(state.is_stalled))),
 ];
 

@@ -339,7 +339,7 @@ fn the_log_is_json_one_line_for_each_request() {
     let (_, _, log) = running.end();
 
     let lines = lines(&log);
-    let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "request").collect();
     assert_eq!(answered.len(), 4, "{log}");
     assert_eq!(answered[0]["route"], "/health/live");
     assert_eq!(answered[0]["level"], "INFO");
@@ -387,7 +387,7 @@ fn the_log_tells_no_secrets_even_at_its_finest() {
     let (code, _, log) = running.end();
 
     assert_eq!(code, Some(0), "{log}");
-    let answered = lines(&log).iter().filter(|line| line["message"] == "answered").count();
+    let answered = lines(&log).iter().filter(|line| line["message"] == "request").count();
     assert_eq!(answered, 8, "{log}");
     for secret in secrets.into_iter().chain(["ada@example.com", "srt_", "eyJ"]) {
         assert!(!log.contains(secret), "{secret} in {log}");

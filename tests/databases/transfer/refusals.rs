@@ -79,7 +79,7 @@ async fn refusals(store: &impl Movable) {
     let cut_short = "line 1: the file is cut short here";
     assert_eq!(faults(&refused("").await), [cut_short]);
     let no_export =
-        "line 1: this is no export: the line does not name the format subscription-export";
+        "line 1: this is not an export: the line does not name the format subscription-export";
     for other in ["Dear diary\n", "{\"format\":\"x\",\"version\":1}\n", "\n"] {
         assert_eq!(faults(&refused(other).await), [no_export]);
     }

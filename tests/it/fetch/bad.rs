@@ -29,7 +29,7 @@ async fn a_redirect_is_not_followed() {
         let location = format!("location: {}\r\n", elsewhere.url("/keys"));
         provider.plays(Script::body(status, &location, ""));
         let why = refusal(&fetch(), &provider.url("/keys")).await;
-        assert!(why.starts_with(&format!("the server answered {status}")), "{why}");
+        assert!(why.starts_with(&format!("the server returned {status}")), "{why}");
     }
 
     let world = provider.world(&FetchSettings::default()).await;
@@ -59,7 +59,7 @@ async fn an_answer_is_read_to_its_limit_and_no_further() {
         let shown = format!("{script:?}").chars().take(80).collect::<String>();
         provider.plays(script);
         let why = refusal(&fetch(), &url).await;
-        assert_eq!(why, "the answer has more than 262144 bytes", "{shown}");
+        assert_eq!(why, "the response has more than 262144 bytes", "{shown}");
     }
 }
 

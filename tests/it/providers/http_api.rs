@@ -125,7 +125,7 @@ async fn every_status_has_its_meaning() {
     }
     let told = read(&api).await.unwrap_err();
     let cause = told.source().unwrap().source().unwrap().to_string();
-    assert!(cause.starts_with("the server answered 422"), "{cause}");
+    assert!(cause.starts_with("the server returned 422"), "{cause}");
 }
 
 #[tokio::test]

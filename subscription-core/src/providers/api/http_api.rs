@@ -83,7 +83,7 @@ impl HttpProviderApi {
         let Some(answer) = self.get(&path).await? else { return Ok(None) };
         let mut object = (requests(self.kind).object_in)(answer);
         if object.get("id").and_then(Value::as_str) != Some(id.as_str()) {
-            return Err(unreadable("the answer is not the object that was asked for"));
+            return Err(unreadable("the response is not the object that was requested"));
         }
         for added in requests(self.kind).added.iter().filter(|added| added.kind == kind) {
             let mut entries = Vec::new();
@@ -91,7 +91,7 @@ impl HttpProviderApi {
                 let Some(mut answer) = self.get(&path).await? else { return Ok(None) };
                 match answer.get_mut("data").map(Value::take) {
                     Some(Value::Array(items)) => entries.extend(items),
-                    _ => return Err(unreadable("the answer is not a list")),
+                    _ => return Err(unreadable("the response is not a list")),
                 }
             }
             if let Value::Object(fields) = &mut object {

@@ -53,6 +53,6 @@ pub enum ApiFailed {
     #[error("the provider refuses the API key: check api_key")]
     KeyRefused,
     /// The answer is not the JSON that was asked for.
-    #[error("the answer of the provider cannot be read")]
+    #[error("the response of the provider cannot be read")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

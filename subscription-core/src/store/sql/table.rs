@@ -97,7 +97,7 @@ impl Table {
         derived: usize,
         texts: LazyLock<Texts>,
     ) -> Self {
-        let read: Reader<Record> = |_| Err(damaged("the rows of this table are no records"));
+        let read: Reader<Record> = |_| Err(damaged("the rows of this table are not records"));
         Self { name, key, fields, derived, defaults: &[], unique: &[], read, texts }
     }
 

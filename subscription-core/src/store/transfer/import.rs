@@ -162,7 +162,7 @@ impl Import<'_> {
     fn header(&mut self) -> bool {
         let found: serde_json::Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let fault = if found.get("format").is_none_or(|format| format != FORMAT) {
-            format!("this is no export: the line does not name the format {FORMAT}")
+            format!("this is not an export: the line does not name the format {FORMAT}")
         } else if let Some(version) = found.get("version").filter(|version| **version != VERSION) {
             format!("the format has version {version}, and only version {VERSION} can be read")
         } else {

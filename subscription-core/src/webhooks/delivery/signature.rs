@@ -100,7 +100,7 @@ pub enum Refused {
     #[error("webhook-id, webhook-timestamp or webhook-signature is missing")]
     HeaderMissing,
     /// The time is no whole number of seconds since 1970.
-    #[error("webhook-timestamp is no number of seconds")]
+    #[error("webhook-timestamp is not a number of seconds")]
     BadTimestamp,
     /// The delivery was signed too long ago: perhaps an attacker sends it again.
     #[error("the delivery was signed too long ago")]

@@ -88,7 +88,7 @@ fn resent(
         && !parked.iter().any(is_asked)
     {
         let name = sequence.to_string();
-        return Err(Error::NotFound { record: "event that is set aside", name });
+        return Err(Error::NotFound { record: "parked event", name });
     }
     let open = parked.iter().filter(|it| it.body.state != ParkedState::GivenUp).count();
     let mut room = PARKED_MAX.saturating_sub(open);

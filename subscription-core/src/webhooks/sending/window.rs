@@ -110,7 +110,7 @@ impl Window {
     /// The oldest event that can be sent now; it is in flight until [`Window::ended`].
     #[expect(
         clippy::should_implement_trait,
-        reason = "after `None` there can be more: it is no iterator"
+        reason = "after `None` there can be more: it is not an iterator"
     )]
     pub fn next(&mut self) -> Option<Arc<RecordedEvent>> {
         if self.in_flight >= Self::IN_FLIGHT_MAX {

@@ -105,9 +105,16 @@ impl Drop for RequestLog {
         let route = self.route.map_or(Route::NONE, |route| route.pattern);
         let method = self.method.as_str();
         if self.status.is_some() {
-            tracing::info!(method, route, status, micros, request_id, "answered");
+            tracing::info!(method, route, status, micros, request_id, "request");
         } else {
-            tracing::info!(method, route, status, micros, request_id, "left unanswered");
+            tracing::info!(
+                method,
+                route,
+                status,
+                micros,
+                request_id,
+                "client disconnected before the response"
+            );
         }
     }
 }

@@ -74,8 +74,8 @@ pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| problem.get(name).and_then(Value::as_str);
     match (text("code"), text("detail")) {
-        (Some(code), Some(detail)) => format!("the server answered {status} {code}: {detail}"),
-        _ => format!("the server answered {status}"),
+        (Some(code), Some(detail)) => format!("the server returned {status} {code}: {detail}"),
+        _ => format!("the server returned {status}"),
     }
 }
 

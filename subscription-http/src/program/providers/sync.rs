@@ -151,11 +151,13 @@ impl Sync<'_> {
                     }
                     ObservedNow::Standing(standing) => {
                         let reason = standing.reason.map(|reason| format!(" ({reason})"));
-                        let told = format!("{}{}", standing.state, reason.unwrap_or_default());
+                        let state = format!("{}{}", standing.state, reason.unwrap_or_default());
                         if standing.is_open() || standing.state == EventState::Failed {
-                            return Err(Failure(format!("{source}: {object} is {told}: {LISTED}")));
+                            return Err(Failure(format!(
+                                "{source}: {object} is {state}: {LISTED}"
+                            )));
                         }
-                        print(&format!("{source}: {object} is {told}"));
+                        print(&format!("{source}: {object} is {state}"));
                     }
                 }
                 break;

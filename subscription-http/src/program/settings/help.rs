@@ -23,7 +23,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
     ("after_dunning", "what a subscription becomes if no try is left: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
     ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (within 23 hours) [default: \"at_start\"]"),
     ("remind_before", "when an event announces the end of a trial or a renewal, or \"off\" [default: \"P3D\"]"),
-    ("missed_periods_max", "missed periods that are asked for after an outage, 0 to 366; older ones are skipped [default: 3]"),
+    ("missed_periods_max", "missed periods that are charged after an outage, 0 to 366; older ones are skipped [default: 3]"),
 ];
 
 /// A key of `[limits]`, its help text, and its field.

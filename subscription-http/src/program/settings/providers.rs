@@ -23,7 +23,7 @@ pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("signing_secrets", "1 to 4 secrets of which one signs its webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
     ("api_key", "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
     ("live", "follow live data, or test data [default: true in production, false in development]"),
-    ("pause", "Stripe: a pause of collection means \"keep\" (go on) or \"stop\" [default: \"keep\"]"),
+    ("pause", "Stripe: a pause of collection means \"keep\" (continue) or \"stop\" [default: \"keep\"]"),
     ("match_email", "a customer is the user whose verified e-mail address is the customer's [default: false]"),
     ("manage_url", "the page at which subscribers manage their subscriptions [default: none]"),
     ("plans", "the slug of the plan for each price or variant, as in price_1AbC = \"pro\""),

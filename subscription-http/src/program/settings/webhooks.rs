@@ -85,7 +85,8 @@ fn networks(table: &Table, key: &str, faults: &mut Vec<String>) -> Vec<IpNet> {
             }
             _ => {
                 let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-                faults.push(format!("webhooks.{key}: {shown} is no network such as 10.1.0.0/16"));
+                faults
+                    .push(format!("webhooks.{key}: {shown} is not a network such as 10.1.0.0/16"));
             }
         }
     }
