@@ -86,8 +86,8 @@ fn compose(with: Served<'_>) -> String {
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         }),
         servers: json!([
-            { "url": ".", "description": "Where this document came from." },
-            { "url": "http://127.0.0.1:8080", "description": "The server at its default address." },
+            { "url": ".", "description": "The server of this document." },
+            { "url": "http://127.0.0.1:8080", "description": "A server at the default address." },
         ]),
         tags: areas.iter().filter(|area| is_served(area, with)).map(tag).collect(),
         paths: paths(&areas, with),
