@@ -12,7 +12,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description Opens a session for an identity that has an account. A user has at most 20 live sessions per client; the oldest goes. Where the identity provider has verified another address than the account has, the account follows.
+         * @description Opens a session for an identity that has an account. A user has at most 20 live sessions per client; a new one ends the oldest. If the identity provider has verified a different address, the account gets that address.
          */
         post: operations["signIn"];
         delete?: never;
@@ -32,7 +32,7 @@ export interface paths {
         put?: never;
         /**
          * Sign up
-         * @description Makes an account for an identity, and opens its first session.
+         * @description Creates an account for an identity and opens its first session.
          */
         post: operations["signUp"];
         delete?: never;
@@ -51,8 +51,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Tell who is logged in
-         * @description Tells the user and the session of an access token. It takes no body.
+         * Read the user and the session of the access token
+         * @description Returns the user and the session of the access token. The request has no body.
          */
         post: operations["userLoggedIn"];
         delete?: never;
@@ -72,7 +72,7 @@ export interface paths {
         put?: never;
         /**
          * Refresh a session
-         * @description Replaces the refresh token and gives a fresh access token; the access token before stays good. The token before the latest is taken for 30 seconds after its replacement, and for 10 minutes if its successor was never used: the same latest token comes back, so that two tabs converge. Anything older is theft and ends the session.
+         * @description Returns a new refresh token and a new access token. Earlier access tokens stay valid until they expire. The previous refresh token is accepted for 30 seconds after its replacement, and for 10 minutes if the new one was never used. In both cases the response has the current refresh token, so two tabs that refresh at the same time end up with the same token. Any older refresh token is treated as stolen and ends the session.
          */
         post: operations["refreshToken"];
         delete?: never;
@@ -92,8 +92,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete the caller's account
-         * @description Ends all sessions, erases address and identity, and expires live subscriptions; payments stay, under an id that leads to no person. An account of up to 1,000 records is deleted at once; a larger one is deleted step by step, also if the caller leaves, and its other calls are answered 409 meanwhile. Any id but the caller's own is refused alike.
+         * Delete the account of the signed-in user
+         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger one is deleted in several steps, even if the client disconnects; until it is deleted, other requests for the account get 409 `account_closing`. Any other id is 403, whether an account has it or not.
          */
         delete: operations["deleteMyAccount"];
         options?: never;
@@ -109,8 +109,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the caller's sessions
-         * @description The live sessions of the user, newest first; never any token.
+         * List the sessions of the signed-in user
+         * @description The live sessions of the user, newest first, without tokens.
          */
         get: operations["listSessions"];
         put?: never;
@@ -132,7 +132,7 @@ export interface paths {
         put?: never;
         /**
          * Log out
-         * @description Ends the session of the access token. Again, or with an expired but genuine token, it is still 200. It takes no body.
+         * @description Ends the session of the access token. The response is also 200 if the session has already ended, or if the token is genuine but has expired. The request has no body.
          */
         post: operations["logout"];
         delete?: never;
@@ -151,8 +151,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End every session of the caller
-         * @description This one too. It counts on every instance as soon as the answer is out. It takes no body.
+         * End all sessions of the signed-in user
+         * @description Also ends the current session. All instances refuse the sessions as soon as the response is sent. The request has no body.
          */
         post: operations["revokeAll"];
         delete?: never;
@@ -171,8 +171,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End every other session of the caller
-         * @description All but the one of the access token. It takes no body.
+         * End all other sessions of the signed-in user
+         * @description Ends all sessions except the one of the access token. The request has no body.
          */
         post: operations["revokeAllExceptCurrent"];
         delete?: never;
@@ -211,18 +211,18 @@ export interface paths {
         };
         /**
          * Read a plan
-         * @description By its slug, or by its id, which subscriptions have.
+         * @description Finds the plan by its slug, or by its id, which subscriptions have in `subscription_plan_id`.
          */
         get: operations["getPlan"];
         /**
          * Change a plan
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. Where a user may have one live subscription for each product, another `product_id` is 409 `plan_in_use` while a subscription has the plan.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the service allows one live subscription for each product, a change of `product_id` is 409 `plan_in_use` while a subscription has the plan.
          */
         put: operations["updatePlan"];
         post?: never;
         /**
          * Delete a plan
-         * @description A plan that subscriptions refer to is not deleted. The slug is free again afterwards.
+         * @description A plan that subscriptions refer to cannot be deleted: 409 `plan_in_use`. After the deletion another plan can have the slug.
          */
         delete: operations["deletePlan"];
         options?: never;
@@ -239,13 +239,13 @@ export interface paths {
         };
         /**
          * List subscriptions
-         * @description A page of the subscriptions that match all filters, as they are now.
+         * @description A page of the subscriptions that match all filters, with their current state.
          */
         get: operations["listSubscriptions"];
         put?: never;
         /**
          * Create a subscription
-         * @description An unknown user or plan is 422 and names the field. If the clock manages it, the first period is asked for in the same commit. Where the setting `one_live_per` allows one live subscription, a second one is 409.
+         * @description An unknown user or plan is 422, and the error names the field. If the clock manages the subscription and its first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows one live subscription, a second one is 409 `already_subscribed`.
          */
         post: operations["createSubscription"];
         delete?: never;
@@ -263,18 +263,18 @@ export interface paths {
         };
         /**
          * Read a subscription
-         * @description Access of a cancelled subscription ends by itself, without a new version: from then on it is always sent in full.
+         * @description The access of a cancelled subscription ends at `ends_at` without a new version. From then on the response is always 200 with the full record, never 304.
          */
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. A change of state brings its end: one that is cancelled or expires gets `ends_at`, one that comes back before it loses it. Fields that the clock or a payment provider sets cannot be changed, unless `managed_by` is changed too.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; one that is reactivated before its `ends_at` loses it. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
         /**
          * Delete a subscription
-         * @description Its payments stay readable by their ids, and as its list. If the clock manages it, open ones are canceled.
+         * @description Its payments can still be read, by their ids and as the list of the subscription. If the clock manages the subscription, its open payments are canceled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description At the end of its period it becomes `cancelled`, with `ends_at`; at once it becomes `expired`, and if the clock manages it, its open payments are canceled in the same commit. Again, it changes nothing.
+         * @description With `period_end` the status becomes `cancelled` now, and access ends at `ends_at`, the end of the period. With `now` the status becomes `expired`; if the clock manages the subscription, its open payments are canceled in the same transaction. A repeated request changes nothing.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -313,7 +313,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a cancellation, or end a pause
-         * @description Before the `ends_at` of a cancelled one, which gets back the end and the scheduled change from before the cancellation; a paused one goes on at once; a scheduled pause is dropped. Again, it changes nothing.
+         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation. A paused subscription resumes at once. A scheduled pause is removed. A repeated request changes nothing.
          */
         post: operations["resumeSubscription"];
         delete?: never;
@@ -333,7 +333,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a subscription
-         * @description At once, or when its period ends, which only the clock can do: it is then shown as `scheduled_change`. No time is given back. Again, it changes nothing.
+         * @description With `now` the pause begins at once. With `period_end` it begins when the period ends, and is shown as `scheduled_change` until then; only the clock can do this. The period does not become longer by the time of the pause. A repeated request changes nothing.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -353,8 +353,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Drop the scheduled change of a subscription
-         * @description 404 if none is scheduled.
+         * Remove the scheduled change of a subscription
+         * @description 404 if no change is scheduled.
          */
         delete: operations["deleteScheduledChange"];
         options?: never;
@@ -372,8 +372,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Read what a change of plan costs
-         * @description The quote of this moment, or of `at`. Nothing is written: an `Idempotency-Key` and an `If-Match` are ignored, as with other reads. If callers manage the subscription, it is what the clock would charge, with the price of the plan if the subscription has none. The route exists only where the service bills.
+         * Preview the cost of a change of plan
+         * @description Returns the quote for the current moment, or for `at`. Nothing is written; `Idempotency-Key` and `If-Match` are ignored. If callers manage the subscription, the quote is the amount that the clock would charge, with the price of the plan if the subscription has no price. Available only if billing is enabled.
          */
         post: operations["previewPlanChange"];
         delete?: never;
@@ -393,7 +393,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan, the billing cycle or the quantity of a subscription
-         * @description Applies the quote that the preview shows: at once, with one payment of kind `proration` if something is due, or at the end of the period, shown as `scheduled_change`. With `at` and `amount_due` of a preview it costs just that, or is `quote_changed` with the new `quote`. For a subscription that is `pending`, `on_trial` or `active`, and that the clock manages. A change to the terms that it has already writes nothing. The route exists only where the service bills.
+         * @description Applies the quote that the preview shows. With `now` the change is made at once, with one payment of kind `proration` if an amount is due. With `period_end` it is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. The clock must manage the subscription, and its status must be `pending`, `on_trial` or `active`. A change to the terms that the subscription already has writes nothing. Available only if billing is enabled.
          */
         post: operations["changePlan"];
         delete?: never;
@@ -410,8 +410,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the steps that a subscription will take
-         * @description What the clock will do with it, if nobody changes it and every payment is made at once. The route exists only where the service bills. For a payment that has failed the page has its retries and what follows the last of them too, as if each failed: these do not count towards `limit`.
+         * List the future steps of a subscription
+         * @description The steps that the clock will take if nobody changes the subscription and every payment succeeds at once. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these do not count towards `limit`. Available only if billing is enabled.
          */
         get: operations["getTimeline"];
         put?: never;
@@ -431,7 +431,7 @@ export interface paths {
         };
         /**
          * List the payments of a subscription
-         * @description A page of its payments, newest first. A subscription that was deleted is found as long as it has payments.
+         * @description A page of the payments, newest first. A deleted subscription is found as long as it has payments.
          */
         get: operations["listPayments"];
         put?: never;
@@ -451,7 +451,7 @@ export interface paths {
         };
         /**
          * List the payments of a user
-         * @description A page of the payments for all subscriptions of the user, newest first. Payments for a subscription that was deleted are not in it. The list of a user without payments is empty, also if there is no such account.
+         * @description A page of the payments for all subscriptions of the user, newest first, without payments for deleted subscriptions. The list is empty if the user has no payments, and also if no account has this id.
          */
         get: operations["listUserPayments"];
         put?: never;
@@ -473,7 +473,7 @@ export interface paths {
         put?: never;
         /**
          * Create a payment
-         * @description An unknown subscription is 422 and names the field. A period has one payment that is not canceled; a second one is 409.
+         * @description An unknown subscription is 422, and the error names the field. A period can have only one `initial` or `renewal` payment that is not canceled; a second one is 409 `payment_of_period`.
          */
         post: operations["createPayment"];
         delete?: never;
@@ -493,13 +493,13 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes the fields that the body carries; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new status is a report of the collection: the subscription follows in the same commit. While a payment provider manages its subscription, only the metadata of a payment with an `external_payment_id` changes.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
          */
         put: operations["updatePayment"];
         post?: never;
         /**
          * Delete a payment
-         * @description One with a `kind` that is pending or failed is not deleted while the clock manages its subscription: cancel it first.
+         * @description A payment with a `kind` that is `pending` or `failed` cannot be deleted while the clock manages its subscription. Change its status to `canceled` first.
          */
         delete: operations["deletePayment"];
         options?: never;
@@ -516,7 +516,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the payments with a `kind` that are `pending`, by `due_at`, the longest due first. A collector changes one to `processing` with `If-Match`, charges under the key `{charge_key}/{attempt}`, and changes it to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun and not reported: one that was killed finishes them first. The route exists only where the service bills.
+         * @description A page of the `pending` payments with a `kind`, ordered by `due_at`, the earliest first. A collector changes the status of a payment to `processing` with `If-Match`, charges the amount under the idempotency key `{charge_key}/{attempt}`, and changes the status to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun to collect and not yet reported. A collector that was stopped in between finishes these first. Available only if billing is enabled.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -537,8 +537,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Ask for a failed payment again
-         * @description At once, for a subscriber with a new card: it is pending, and `attempt` is one more. The schedule of retries is not used up. Again, it changes nothing. The route exists only where the service bills.
+         * Retry a failed payment
+         * @description Makes a failed payment `pending` at once and increases its `attempt` by 1, for example after the subscriber entered a new card. The retries that are scheduled for the payment are not used up. A repeated request changes nothing. Available only if billing is enabled.
          */
         post: operations["retryPayment"];
         delete?: never;
@@ -556,7 +556,7 @@ export interface paths {
         };
         /**
          * List users
-         * @description A page of the users, newest first; with `email_starts_with`, by address. At most one of `email`, `email_starts_with` and `id` is given.
+         * @description A page of the users, newest first; with `email_starts_with`, ordered by address. Send at most one of `email`, `email_starts_with` and `id`.
          */
         get: operations["listUsers"];
         put?: never;
@@ -593,7 +593,7 @@ export interface paths {
         };
         /**
          * List the sessions of a user
-         * @description The live sessions of the user, newest first, without `current`; never any token.
+         * @description The live sessions of the user, newest first, without `current` and without tokens.
          */
         get: operations["listUserSessions"];
         put?: never;
@@ -614,8 +614,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End every session of a user
-         * @description It counts on every instance as soon as the answer is out. Again, it ends 0 sessions and changes nothing.
+         * End all sessions of a user
+         * @description All instances refuse the sessions as soon as the response is sent. A repeated request ends 0 sessions and changes nothing.
          */
         post: operations["revokeUserSessions"];
         delete?: never;
@@ -632,8 +632,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what a user has access to
-         * @description The access, features and quota that the user's subscriptions grant now. It is read from the store each time, so that a block counts at once. A user without subscriptions, or one who is unknown, has no access.
+         * Read the access of a user
+         * @description The access, features and quota that the user's subscriptions grant now. Each request reads the store, so a block takes effect at once. An unknown user has no access, like a user without subscriptions.
          */
         get: operations["getEntitlement"];
         put?: never;
@@ -652,8 +652,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read where a user pays for a plan
-         * @description The plan's `href` with the user's id put into its query: `checkout[custom][user_id]` at Lemon Squeezy, `client_reference_id` at Stripe, `user_id` elsewhere. A buyer can edit the link, so the id that comes back proves nothing.
+         * Get the link where a user pays for a plan
+         * @description The plan's `href` with the user's id in its query: `checkout[custom][user_id]` for Lemon Squeezy, `client_reference_id` for Stripe, `user_id` for other URLs. A buyer can edit the link, so an id that comes back from the provider does not prove who paid.
          */
         get: operations["getCheckoutLink"];
         put?: never;
@@ -672,8 +672,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read what the caller has access to
-         * @description The access, features and quota that the person's subscriptions grant now.
+         * Read the access of the signed-in user
+         * @description The access, features and quota that the user's subscriptions grant now.
          */
         get: operations["getMyEntitlement"];
         put?: never;
@@ -692,8 +692,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the caller's subscriptions
-         * @description A page of the person's subscriptions, newest first.
+         * List the subscriptions of the signed-in user
+         * @description A page of the user's subscriptions, newest first.
          */
         get: operations["listMySubscriptions"];
         put?: never;
@@ -712,8 +712,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read where the caller pays for a plan
-         * @description The plan's `href` with the person's id put into its query.
+         * Get the link where the signed-in user pays for a plan
+         * @description The plan's `href` with the user's id in its query.
          */
         get: operations["getMyCheckoutLink"];
         put?: never;
@@ -734,8 +734,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel a subscription of the caller
-         * @description At the end of its period: unless `ends_at` is set, it becomes `renews_at`, or now if that has passed. One that grants no access (`pending`, `paused`, `unpaid`) ends at once. What is owed stays owed. Again, it changes nothing. The route exists only where the setting `self_service` lists `cancel`. A subscription of another person is refused like an unknown one.
+         * Cancel a subscription of the signed-in user
+         * @description Cancels at the end of the period: `ends_at` becomes `renews_at`, or now if that has passed; an earlier `ends_at` stays. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Payments that are due stay due; only the open payments of a `pending` subscription that the clock manages are canceled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. A subscription of another user is 404, like an unknown one.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -754,8 +754,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Undo the cancellation of a subscription of the caller
-         * @description Only a cancellation that the caller chose, and before its `ends_at`. The end and the scheduled change from before the cancellation are restored. Again, it changes nothing. The route exists only where the setting `self_service` lists `resume`. A subscription of another person is refused like an unknown one.
+         * Undo the cancellation of a subscription of the signed-in user
+         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. A subscription of another user is 404, like an unknown one.
          */
         post: operations["resumeMySubscription"];
         delete?: never;
@@ -772,8 +772,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the feed of events
-         * @description Events in the order in which they can be read. Store `next_after` once the events are processed, and send it as `after` with the next request: each event is then read at least once. With `wait`, a request for which there is no event waits for one. Events of users, sessions and clients are left out unless the client has `users:read`. A client may have 8 requests waiting.
+         * Read the event feed
+         * @description Returns events by `sequence`, lowest first. After you have processed the events of a page, store its `next_after`, and send it as `after` in the next request: each event is then read at least once. With `wait`, the server waits for an event if there is none yet. A client without the scope `users:read` gets no events of users, sessions and clients. A client can have 8 waiting requests at the same time.
          */
         get: operations["listEvents"];
         put?: never;
@@ -799,7 +799,7 @@ export interface paths {
         put?: never;
         /**
          * Create an endpoint
-         * @description The answer has the secret that signs deliveries; keep it. There are 100 endpoints at most. An `Idempotency-Key` counts for as long as the endpoint exists: the same request again shows the endpoint as it is now, with the same secret, or with none if it was rotated.
+         * @description The response has the secret that signs deliveries: store it. There can be at most 100 endpoints. An `Idempotency-Key` is valid as long as the endpoint exists: the same request returns the endpoint as it is now, with the same secret, or with `secret` null if the secret was rotated.
          */
         post: operations["createWebhookEndpoint"];
         delete?: never;
@@ -817,18 +817,18 @@ export interface paths {
         };
         /**
          * Read an endpoint
-         * @description With its last 20 tries. The `ETag` is the version of the endpoint, not of its deliveries, so that `If-None-Match` is ignored.
+         * @description Includes the last 20 attempts. The `ETag` is the version of the endpoint. It does not change with deliveries, so `If-None-Match` is ignored.
          */
         get: operations["getWebhookEndpoint"];
         /**
          * Change an endpoint
-         * @description Changes the fields that the body carries. An endpoint that is enabled, or gets another URL, is no longer stalled, and continues at its cursor.
+         * @description Changes only the fields in the body. An endpoint that is enabled or gets another URL is no longer stalled, and continues at its cursor.
          */
         put: operations["updateWebhookEndpoint"];
         post?: never;
         /**
          * Delete an endpoint
-         * @description Deletes it with all events that are set aside. No try begins more than two seconds later.
+         * @description Deletes the endpoint and its parked events. No attempt begins more than two seconds later.
          */
         delete: operations["deleteWebhookEndpoint"];
         options?: never;
@@ -846,8 +846,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Replace the secret of an endpoint
-         * @description The answer has the new secret; keep it. During the overlap both sign. With 0 hours the old one ends at once, also during an overlap.
+         * Rotate the secret of an endpoint
+         * @description The response has the new secret: store it. During the overlap both secrets sign deliveries. With `overlap_hours` 0 the old secret stops at once, also during an earlier overlap.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -867,7 +867,7 @@ export interface paths {
         put?: never;
         /**
          * Send a ping to an endpoint
-         * @description Sends one `webhook.ping`, which is in no feed, also to an endpoint that is disabled. A success ends a stall. Pings, rewinds and resends together are limited to 30 a minute for an endpoint.
+         * @description Sends one `webhook.ping`, also to an endpoint that is disabled. Pings are not in the event feed. A successful ping ends a stall. Pings, rewinds and resends together are limited to 30 a minute for each endpoint.
          */
         post: operations["pingWebhookEndpoint"];
         delete?: never;
@@ -887,7 +887,7 @@ export interface paths {
         put?: never;
         /**
          * Send events again, or skip some
-         * @description Sets the cursor, backwards or forwards. Events after it that are set aside are sent with the others.
+         * @description Sets the cursor to an earlier or a later event. Parked events after the new cursor are sent with the others.
          */
         post: operations["rewindWebhookEndpoint"];
         delete?: never;
@@ -906,8 +906,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send events that are set aside at once
-         * @description An event that is set aside or was given up is due now, with ten new tries. The events of one record keep their order.
+         * Send parked events now
+         * @description A parked event, or one that was given up, becomes due now and gets ten new attempts. The events of one record are still sent in order.
          */
         post: operations["resendWebhookEvents"];
         delete?: never;
@@ -924,8 +924,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the events that are set aside
-         * @description A page in the order of the feed: events that failed, those of the same records behind them, and those that were given up.
+         * List the parked events
+         * @description A page in the order of the event feed: events that failed, later events of the same records, which wait for them, and events that were given up.
          */
         get: operations["listParkedEvents"];
         put?: never;
@@ -944,8 +944,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The figures of now
-         * @description From all subscriptions. A subscription counts while it is active, past due or cancelled, has begun and is not over. The figures are cached for a minute at most; `as_of` is their moment. The first answer of a large store may take longer than 20 seconds: it is 503 then, and there soon after.
+         * Read the current figures
+         * @description Calculated from all subscriptions. A subscription counts if it is active, past due or cancelled, has begun and has not ended. The figures are cached for up to a minute; `as_of` is their moment. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresNow"];
         put?: never;
@@ -964,8 +964,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The figures of the last months
-         * @description From all payments that carry a period, at the end of each month, oldest first; the running month at `as_of`. The figures are cached for ten minutes at most. The first answer of a large store may take longer than 20 seconds: it is 503 then, and there soon after.
+         * Read the figures of the last months
+         * @description Calculated from all payments that have a period. Each month is shown as of its end, the current month as of `as_of`, the oldest month first. The figures are cached for up to ten minutes. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresByMonth"];
         put?: never;
@@ -984,8 +984,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The public keys of access tokens
-         * @description For services that check access tokens themselves. Keys rotate: look up a token's `kid`, and fetch again if it is not there.
+         * Read the public keys of access tokens
+         * @description For services that verify access tokens themselves. Keys rotate: find the key by the `kid` of the token, and fetch the set again if it has no such key.
          */
         get: operations["getKeys"];
         put?: never;
@@ -1003,7 +1003,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The process answers */
+        /** Check that the process runs */
         get: operations["getLive"];
         put?: never;
         post?: never;
@@ -1021,8 +1021,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The store takes writes
-         * @description Not while its disk is full, its file was removed, or it can only be read. The store is asked once a second at the most.
+         * Check that the store accepts writes
+         * @description 503 if the disk of the store is full, if its file was removed, or if it is read-only. The server checks the store at most once a second.
          */
         get: operations["getReady"];
         put?: never;
@@ -1041,8 +1041,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Metrics
-         * @description Requests and their durations by route. Only to callers on the server's own machine; to others there is no such path.
+         * Read the metrics
+         * @description The number and the duration of requests, by route. Only callers on the server's own machine can read them; for others the path is 404. At the address of the setting `metrics_listen` every caller can.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -1060,7 +1060,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** This document */
+        /** Read this document */
         get: operations["getOpenApi"];
         put?: never;
         post?: never;
@@ -1078,8 +1078,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * This document as a page
-         * @description It loads nothing from elsewhere.
+         * Read this document as a web page
+         * @description The page loads nothing from other servers.
          */
         get: operations["getDocs"];
         put?: never;
@@ -1095,29 +1095,29 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * @description What a person signs in or up with.
+         * @description The proof of identity to sign in or sign up with.
          * @example {
          *       "access_token": "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.e30.c2ln",
          *       "email": "ada@example.com"
          *     }
          */
         ProofOfIdentity: {
-            /** @description The token that an identity provider gave the person. In development mode any will do. */
+            /** @description The token that an identity provider issued to the user. In development mode every token is accepted. */
             access_token: string;
             /**
              * Format: email
-             * @description The address that the provider has verified. Compared without case, the domain in its ASCII form.
+             * @description The address that the identity provider has verified. It is compared without case, with the domain in its ASCII form.
              */
             email: string;
         };
         /**
-         * @description What a client refreshes a session with.
+         * @description The refresh token of a session.
          * @example {
          *       "refresh_token": "srt_AQEBkzturHpcfMCPPi2cWxpOdwAAAAE"
          *     }
          */
         RefreshRequest: {
-            /** @description The session's latest refresh token. */
+            /** @description The latest refresh token of the session. */
             refresh_token: string;
         };
         /**
@@ -1138,15 +1138,15 @@ export interface components {
          *     }
          */
         SignedIn: {
-            /** @description A JWT for the bearer routes, and for everybody who checks it by the public keys. */
+            /** @description A JWT for the operations that need an access token. Every service can verify it with the public keys. */
             access_token: string;
             /** @constant */
             token_type: "Bearer";
-            /** @description For how many seconds the access token is good: 600 unless configured otherwise. */
+            /** @description The number of seconds until the access token expires: 600, unless configured otherwise. */
             expires_in: number;
-            /** @description Good for one refresh; replaced with each. */
+            /** @description Valid for one refresh. Each refresh replaces it. */
             refresh_token: string;
-            /** @description For how many seconds the refresh token is good: 14 days, or what is left of the session's 90. */
+            /** @description The number of seconds until the refresh token expires: 14 days, or the time that is left of the session's 90 days. */
             refresh_expires_in: number;
             /** @description The user's id. */
             auth_id: components["schemas"]["RecordId"];
@@ -1156,17 +1156,17 @@ export interface components {
         /** @description A person with an account. */
         User: {
             id: components["schemas"]["RecordId"];
-            /** @description As it was sent at sign-up. */
+            /** @description The address as it was sent at sign-up, or at the sign-in that changed it. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description A user, as operators see it. */
+        /** @description A user, as operators see them. */
         Account: {
             id: components["schemas"]["RecordId"];
-            /** @description The address that the identity provider verified, as of the last sign-in. */
+            /** @description The address as it was sent at sign-up, or at the sign-in that changed it. The identity provider has verified it. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
-            /** @description When it was last written: at each sign-in, and when all sessions are ended. */
+            /** @description When the user was last written: at each sign-in, and when all sessions are ended. */
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
         };
@@ -1177,7 +1177,7 @@ export interface components {
             next_cursor: components["schemas"]["Cursor"];
         };
         /**
-         * @description A user's stay with one client; nothing of its tokens.
+         * @description A session of a user with one client, without its tokens.
          * @example {
          *       "id": "01933b6e-7a5d-7000-8a1b-2c3d4e5f6071",
          *       "current": true,
@@ -1195,28 +1195,28 @@ export interface components {
          */
         Session: {
             id: components["schemas"]["RecordId"];
-            /** @description It is the session of the access token that was sent. Left out for operators, who send none. */
+            /** @description True for the session of the access token of the request. Left out for operators, who send no access token. */
             current?: boolean;
-            /** @description The id of the client that it is with. */
+            /** @description The id of the client of the session. */
             client: string;
-            /** @description The identity provider that vouched for the person. */
+            /** @description The identity provider that verified the user. */
             issuer: string;
             created_at: components["schemas"]["Timestamp"];
-            /** @description When the person proved who they are. */
+            /** @description When the user proved their identity. */
             auth_time: components["schemas"]["Timestamp"];
             last_refreshed_at: components["schemas"]["Timestamp"];
-            /** @description When a token of it was last used, to a few minutes. */
+            /** @description When a token of the session was last used, to within a few minutes. */
             last_seen_at: components["schemas"]["Timestamp"];
-            /** @description When it ends whatever happens. */
+            /** @description When the session ends, even if it is refreshed. */
             expires_at: components["schemas"]["Timestamp"];
-            /** @description When it ends unless it is refreshed. */
+            /** @description When the session ends if it is not refreshed before. */
             idle_expires_at: components["schemas"]["Timestamp"];
-            /** @description The IPv4 or IPv6 address that the sign-in came from, if known. */
+            /** @description The IPv4 or IPv6 address of the sign-in, if known. */
             ip: string | null;
-            /** @description The program of the sign-in, if known. */
+            /** @description The `User-Agent` of the sign-in, if known. */
             user_agent: string | null;
         };
-        /** @description Who is logged in. */
+        /** @description The signed-in user and the session. */
         LoggedIn: {
             /** @constant */
             logged_in: true;
@@ -1229,7 +1229,7 @@ export interface components {
             data: components["schemas"]["Session"][];
         };
         /**
-         * @description How many sessions were ended.
+         * @description The number of sessions that were ended.
          * @example {
          *       "revoked": 1
          *     }
@@ -1238,7 +1238,7 @@ export interface components {
             revoked: number;
         };
         /**
-         * @description A plan to be made.
+         * @description A new plan.
          * @example {
          *       "name": "Pro",
          *       "slug": "pro",
@@ -1261,40 +1261,40 @@ export interface components {
          *     }
          */
         NewPlan: {
-            /** @description What people read: 1 to 200 characters on one line. */
+            /** @description The name that users see: 1 to 200 characters on one line. */
             name: string;
-            /** @description Names the plan in paths; unique among the plans that exist. 1 to 64 of `a-z`, `0-9` and `-`, no dash at an end, and not a UUID. */
+            /** @description Identifies the plan in paths; no two plans have the same slug. 1 to 64 characters of `a-z`, `0-9` and `-`, without `-` at the start or the end, and not a UUID. */
             slug: string;
-            /** @description What one cycle costs: 0 or more, with at most 15 digits before the point and 6 after it. */
+            /** @description The price of one cycle: 0 or more, with at most 15 digits before the point and 6 after it. */
             price: components["schemas"]["AmountInput"];
             billing_cycle: components["schemas"]["BillingCycleInput"];
-            /** @description The product at the payment provider. Default: `null`. */
+            /** @description The id of the product at the payment provider. Default: `null`. */
             product_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description The product's variants at the payment provider. Default: `[]`. */
+            /** @description The ids of the product's variants at the payment provider. Default: `[]`. */
             variants?: components["schemas"]["ExternalIdInput"][];
             /**
              * Format: uri
-             * @description Where the plan is bought or described: an absolute http or https URL. Default: `null`.
+             * @description The page where users buy the plan or read about it: an absolute http or https URL. Default: `null`.
              */
             href?: string | null;
-            /** @description A few paragraphs for people. Line breaks and tabs are allowed, other control characters are not. Default: `""`. */
+            /** @description A description of a few paragraphs. Line breaks and tabs are allowed, other control characters are not. Default: `""`. */
             description?: components["schemas"]["Description"];
-            /** @description How many nodes the plan allows. Default: `0`. */
+            /** @description The number of nodes that the plan allows. Default: `0`. */
             node_quota?: components["schemas"]["NodeQuota"];
-            /** @description What the plan gives access to, separated by commas; kept exactly as sent. Default: `""`. */
+            /** @description The features that the plan gives access to, separated by commas; stored exactly as sent. Default: `""`. */
             features?: components["schemas"]["Features"];
-            /** @description Shown as the one that most people take. Default: `false`. */
+            /** @description Marks the plan as the most popular one. Default: `false`. */
             most_popular?: boolean;
-            /** @description The plan's rank among its siblings. Default: `0`. */
+            /** @description The rank of the plan among the others. Default: `0`. */
             tier?: components["schemas"]["Tier"];
-            /** @description The currency of the price, which then has no more digits after the point than the currency. With it, new subscriptions to the plan are managed by the clock, unless they say otherwise. Default: `null`. */
+            /** @description The currency of the price. The price then has at most as many digits after the point as the currency. New subscriptions to a plan with a currency are managed by the clock, unless they set `managed_by`. Default: `null`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The free trial at the start of a user's first subscription. Default: `null`. */
+            /** @description The length of the free trial at the start of a user's first subscription. Default: `null`. */
             trial_period?: components["schemas"]["NullableSpanInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a plan: what is left out stays, and only `product_id`, `href`, `currency`, `trial_period` and `metadata` can be null. The slug cannot be changed.
+         * @description Changes to a plan. A field that is left out stays as it is. Only `product_id`, `href`, `currency`, `trial_period` and `metadata` can be null. The slug cannot be changed.
          * @example {
          *       "price": "24.90",
          *       "is_active": false
@@ -1302,31 +1302,31 @@ export interface components {
          */
         PlanChanges: {
             name?: string;
-            /** @description The product at the payment provider. */
+            /** @description The id of the product at the payment provider. */
             product_id?: components["schemas"]["NullableExternalIdInput"];
             variants?: components["schemas"]["ExternalIdInput"][];
             /** Format: uri */
             href?: string | null;
-            /** @description What one cycle costs. */
+            /** @description The price of one cycle. */
             price?: components["schemas"]["AmountInput"];
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             description?: components["schemas"]["Description"];
             node_quota?: components["schemas"]["NodeQuota"];
             features?: components["schemas"]["Features"];
-            /** @description Shown as the one that most people take. */
+            /** @description Marks the plan as the most popular one. */
             most_popular?: boolean;
             tier?: components["schemas"]["Tier"];
-            /** @description False: no new subscriptions; existing ones go on. */
+            /** @description False: the plan accepts no new subscriptions; existing ones continue. */
             is_active?: boolean;
             /** @description The currency of the price, for new subscriptions. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The free trial at the start of a user's first subscription. */
+            /** @description The length of the free trial at the start of a user's first subscription. */
             trial_period?: components["schemas"]["NullableSpanInput"];
-            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Something that can be subscribed to.
+         * @description A plan that users can subscribe to.
          * @example {
          *       "id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
          *       "name": "Pro",
@@ -1362,19 +1362,19 @@ export interface components {
             variants: string[];
             slug: string;
             price: components["schemas"]["Amount"];
-            /** @description The currency of the price. With it, new subscriptions to the plan are managed by the clock, unless they say otherwise. */
+            /** @description The currency of the price. New subscriptions to a plan with a currency are managed by the clock, unless they set `managed_by`. */
             currency: components["schemas"]["NullableCurrency"];
             /** @description An http or https URL. */
             href: string | null;
             billing_cycle: components["schemas"]["BillingCycle"];
-            /** @description The free trial at the start of a user's first subscription. */
+            /** @description The length of the free trial at the start of a user's first subscription. */
             trial_period: components["schemas"]["NullableSpan"];
             description: components["schemas"]["Description"];
             node_quota: components["schemas"]["NodeQuota"];
             features: components["schemas"]["Features"];
             most_popular: boolean;
             tier: components["schemas"]["Tier"];
-            /** @description False: no new subscriptions; existing ones go on. True at creation. */
+            /** @description False: the plan accepts no new subscriptions; existing ones continue. True when the plan is created. */
             is_active: boolean;
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
@@ -1388,7 +1388,7 @@ export interface components {
             next_cursor: components["schemas"]["Cursor"];
         };
         /**
-         * @description A subscription to be made. A new one may start in any state.
+         * @description A new subscription. It may start in any status.
          * @example {
          *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
          *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
@@ -1396,83 +1396,83 @@ export interface components {
          *     }
          */
         NewSubscription: {
-            /** @description Who gets it: the `auth_id` of an account. */
+            /** @description The user who gets the subscription: the `auth_id` of an account. */
             user_id: components["schemas"]["Uuid"];
             /** @description The plan's `id`; the plan must be active. */
             subscription_plan_id: components["schemas"]["Uuid"];
-            /** @description Its id at the payment provider; unique where set. Default: `null`. */
+            /** @description The id of the subscription at the payment provider; unique if it is set. Default: `null`. */
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description That of the plan if left out. */
+            /** @description If left out: the cycle of the plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description By status and time if left out. `false` blocks access; `true` is refused where no access is granted. */
+            /** @description If left out: the status and the dates decide. `false` blocks access. `true` is refused if the status and the dates grant no access. */
             is_active?: boolean;
-            /** @description Not before `starts_at`. If left out: the end of the trial, else one cycle after `starts_at`, and null for `one_time`. */
+            /** @description When the next period starts. Not before `starts_at`. If left out: the end of the trial, else one cycle after `starts_at`, and null for `one_time`. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description Now if left out. */
+            /** @description If left out: now. */
             starts_at?: components["schemas"]["TimestampInput"];
-            /** @description When access ends, whatever the status. Not before `starts_at`. Default: `null`. */
+            /** @description When access ends, in any status. Not before `starts_at`. Default: `null`. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description If left out: `caller` if there is an `external_subscription_id`, else `clock` if the plan has a currency and the service bills, else `caller`. */
+            /** @description If left out: `caller` if there is an `external_subscription_id`, else `clock` if the plan has a currency and billing is enabled, else `caller`. */
             managed_by?: components["schemas"]["ManagedByInput"];
-            /** @description How many units are paid for: 1 to 1,000,000. Default: `1`. */
+            /** @description The number of units to pay for: 1 to 1,000,000. Default: `1`. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description The price of one unit for one cycle, with no more digits after the point than the currency has. If left out and the clock manages the subscription: that of the plan. */
+            /** @description The price of one unit for one cycle, with at most as many digits after the point as the currency. If left out and the clock manages the subscription: the price of the plan. */
             price?: components["schemas"]["NullableAmountInput"];
-            /** @description The currency of price and credit. If left out and the clock manages the subscription: that of the plan. */
+            /** @description The currency of `price` and `credit`. If left out and the clock manages the subscription: the currency of the plan. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description What is owed to the subscriber; the next periods use it. Default: nothing. */
+            /** @description The amount that the subscriber has as credit; the next periods use it. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If left out: by the plan's `trial_period`, for a user's first subscription without `status`. Null: no trial. */
+            /** @description The end of the trial, after `starts_at`. If left out: the `trial_period` of the plan decides, if it is the user's first subscription and `status` is not sent. Null: no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When a paused one resumes by itself. Default: `null`. */
+            /** @description When a paused subscription resumes by itself. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription: what is left out stays; null clears what may be null. If the clock manages it, the clock sets status, plan, cycle, start, renewal, end and currency. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` change.
+         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If the clock manages the subscription, the clock sets the status, the plan, the cycle, the start, the renewal, the end and the currency. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
          * @example {
          *       "status": "cancelled"
          *     }
          */
         SubscriptionChanges: {
-            /** @description Who gets it. */
+            /** @description The user who gets the subscription. */
             user_id?: components["schemas"]["Uuid"];
-            /** @description Another plan, which must be active. Its cycle is taken too, unless `billing_cycle` is sent. */
+            /** @description The `id` of another plan, which must be active. The subscription also gets the cycle of that plan, unless `billing_cycle` is sent. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description Its id at the payment provider; unique where set. */
+            /** @description The id of the subscription at the payment provider; unique if it is set. */
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description If left out, as before, or that of the new plan if the plan changes. A change to `one_time` clears `renews_at` and a change from it sets it to the next start of a period, unless `renews_at` is sent. */
+            /** @description If left out: stays, or becomes the cycle of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. If `renews_at` is sent, it is used instead. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The next state, as far as the lifecycle allows. `cancelled` without `ends_at` ends at `renews_at`, or now if that has passed; `expired` ends now. */
+            /** @description The new status, if the lifecycle allows the change. `cancelled` without `ends_at` ends at `renews_at`, or now if that has passed. `expired` ends now. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description `false` blocks access. `true` lifts a block in any status; it is refused where there is no block and no access. */
+            /** @description `false` blocks access. `true` removes a block, in any status; without a block it is refused if the subscription grants no access. */
             is_active?: boolean;
-            /** @description One on the grid of periods keeps the grid, another moves it. Not before `starts_at`. */
+            /** @description When the next period starts. Not before `starts_at`. If a period of the subscription already starts at this moment, the later periods stay as they are; else they are counted from this moment. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
             starts_at?: components["schemas"]["TimestampInput"];
-            /** @description When access ends, whatever the status. Not before `starts_at`, and not in the future once the subscription is over. */
+            /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller` releases it from the clock or from a provider; `clock` hands it to the clock, which needs a currency and a future `renews_at`; `provider` only where it is so already. */
+            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages it from now on; it needs a currency and a `renews_at` in the future. `provider`: accepted only if a provider manages it already. */
             managed_by?: components["schemas"]["ManagedBy"];
-            /** @description How many units are paid for, from the next period on: 1 to 1,000,000. */
+            /** @description The number of units to pay for, from the next period on: 1 to 1,000,000. */
             quantity?: components["schemas"]["Quantity"];
             /** @description The price of one unit, from the next period on. */
             price?: components["schemas"]["NullableAmountInput"];
-            /** @description The currency of price and credit. */
+            /** @description The currency of `price` and `credit`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description What is owed to the subscriber; the next periods use it. Null: nothing. */
+            /** @description The amount that the subscriber has as credit; the next periods use it. Null: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, only while `on_trial`; `renews_at` follows. */
+            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, it can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
             /** @description When the paused subscription resumes by itself. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description A user's hold on a plan.
+         * @description A subscription of a user to a plan.
          * @example {
          *       "id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
          *       "user_id": "01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
@@ -1514,32 +1514,32 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle, from the next period on. */
             price: components["schemas"]["NullableAmount"];
-            /** @description The currency of price and credit. */
+            /** @description The currency of `price` and `credit`. */
             currency: components["schemas"]["NullableCurrency"];
-            /** @description What is owed to the subscriber; the next periods use it. It is never paid out. */
+            /** @description The amount that the subscriber has as credit; the next periods use it. It is never paid out. */
             credit: components["schemas"]["NullableAmount"];
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description It grants access now: it is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
+            /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
             is_active: boolean;
-            /** @description Access is forced off by `is_active: false`; `is_active: true` lifts it. */
+            /** @description True if access is blocked: `is_active: false` sets the block, `is_active: true` removes it. */
             blocked: boolean;
-            /** @description When the next period starts and is to be paid. */
+            /** @description When the next period starts and its payment is due. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description When it begins. It grants no access before. */
+            /** @description When the subscription starts. It grants no access before. */
             starts_at: components["schemas"]["Timestamp"];
-            /** @description When it ends. It grants no access from then on, whatever its status. */
+            /** @description When the subscription ends. It grants no access from then on, in any status. */
             ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description The start of the period that ends at `renews_at`; the start of the trial while `on_trial`. Null without `renews_at`. */
+            /** @description The start of the period that ends at `renews_at`, or of the trial while the status is `on_trial`. Null if `renews_at` is null. */
             current_period_start: components["schemas"]["NullableTimestamp"];
             /** @description The same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
-            /** @description When the trial ends, or ended. */
+            /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the paused subscription resumes by itself. */
             resumes_at: components["schemas"]["NullableTimestamp"];
-            /** @description Since when a payment has failed without a later success. */
+            /** @description The moment of the first failed payment that no later success has settled. Null if there is none. */
             past_due_since: components["schemas"]["NullableTimestamp"];
-            /** @description When the clock looks at the subscription next. */
+            /** @description When the clock takes the next step of the subscription. Null if there is none. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
@@ -1555,7 +1555,7 @@ export interface components {
             next_cursor: components["schemas"]["Cursor"];
         };
         /**
-         * @description A payment to be made. A new one may start in any state.
+         * @description A new payment. It may start with any status.
          * @example {
          *       "subscription_id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
          *       "amount": 19.9,
@@ -1564,47 +1564,47 @@ export interface components {
          *     }
          */
         NewPayment: {
-            /** @description What it is for: an existing subscription. */
+            /** @description The subscription that the payment is for. It must exist. */
             subscription_id: components["schemas"]["Uuid"];
-            /** @description How much: more than 0, with no more digits after the point than its currency has. */
+            /** @description The amount: more than 0, with at most as many digits after the point as its currency. */
             amount: components["schemas"]["PositiveAmountInput"];
             currency: components["schemas"]["CurrencyInput"];
-            /** @description Its id at the payment provider; unique where set. Default: `null`. */
+            /** @description The id of the subscription at the payment provider; unique if it is set. Default: `null`. */
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description A state by name or alias, in any case. Default: `pending`. */
+            /** @description A status by name or alias; case does not matter. Default: `pending`. */
             status?: components["schemas"]["PaymentStatusInput"];
-            /** @description What it pays for, with `period_start`: for payments that another system asked for. Default: `null`. */
+            /** @description The purpose of the payment, for a payment that another system has requested. Needs a `period_start`. Default: `null`. */
             kind?: components["schemas"]["NullablePaymentKind"];
-            /** @description The start of the period that it pays for. Needs a `kind`. */
+            /** @description The start of the period that the payment is for. Needs a `kind`. */
             period_start?: components["schemas"]["NullableTimestampInput"];
             /** @description The end of that period, after its start. Needs a `kind`. */
             period_end?: components["schemas"]["NullableTimestampInput"];
-            /** @description When it is to be collected again. Only for a payment that has a `kind` and failed. */
+            /** @description When to collect the payment again. Only for a failed payment that has a `kind`. */
             next_attempt_at?: components["schemas"]["NullableTimestampInput"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a payment: what is left out stays; null clears what may be null. Once money has changed hands, or where it has a `kind`, amount, currency and subscription are fixed.
+         * @description Changes to a payment. A field that is left out stays as it is; null removes a value that may be null. The amount, the currency and the subscription cannot be changed once money was paid, or if the payment has a `kind`.
          * @example {
          *       "status": "succeeded"
          *     }
          */
         PaymentChanges: {
             subscription_id?: components["schemas"]["Uuid"];
-            /** @description How much: more than 0, with no more digits after the point than its currency has. */
+            /** @description The amount: more than 0, with at most as many digits after the point as its currency. */
             amount?: components["schemas"]["PositiveAmountInput"];
             currency?: components["schemas"]["CurrencyInput"];
-            /** @description Its id at the payment provider; unique where set. */
+            /** @description The id of the subscription at the payment provider; unique if it is set. */
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description The next state, as far as the lifecycle allows. */
+            /** @description The new status, if the lifecycle allows the change. */
             status?: components["schemas"]["PaymentStatusInput"];
-            /** @description When it is to be collected again; null: never. Only for a payment that has a `kind` and failed. Left out with `failed`, the schedule of retries decides. */
+            /** @description When to collect the payment again; null: never. Only for a failed payment that has a `kind`. If left out when the status becomes `failed`: the schedule of retries decides. */
             next_attempt_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description Replaces the metadata as a whole; null and an empty object clear it. */
+            /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Money asked for a subscription.
+         * @description A payment for a subscription.
          * @example {
          *       "id": "01933b6e-c2d4-7e11-9f00-a1b2c3d4e5f6",
          *       "subscription_id": "01933b6e-9b01-7d2a-a1c4-5e8f60718293",
@@ -1627,7 +1627,7 @@ export interface components {
          */
         Payment: {
             id: components["schemas"]["RecordId"];
-            /** @description The subscription may have been deleted since. */
+            /** @description The subscription of the payment, which may have been deleted. */
             subscription_id: components["schemas"]["RecordId"];
             amount: components["schemas"]["Amount"];
             /** @description A code of ISO 4217. */
@@ -1635,23 +1635,23 @@ export interface components {
             external_payment_id: string | null;
             status: components["schemas"]["PaymentStatus"];
             kind: components["schemas"]["NullablePaymentKind"];
-            /** @description The start of the period that it pays for. */
+            /** @description The start of the period that the payment is for. */
             period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of that period; null if it has none. */
             period_end: components["schemas"]["NullableTimestamp"];
             /**
              * Format: uuid
-             * @description Charge under the idempotency key `{charge_key}/{attempt}`. The key is made of the subscription, the kind and the start of the period: a service that was restored from a backup asks for the same period with the same key, so that the gateway does not charge twice. Null if the payment is not collected here.
+             * @description Charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment is not collected by this service.
              */
             charge_key: string | null;
-            /** @description From when on it is to be collected. A payment that is asked for again has the date of that attempt. */
+            /** @description When the payment is due for collection. For a retry: when that attempt is due. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
-             * @description The number of the attempt to collect it.
+             * @description The number of the current collection attempt, from 1.
              */
             attempt: number | null;
-            /** @description When a failed payment is asked for again; null: never. */
+            /** @description When a failed payment is retried; null: never. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
@@ -1665,17 +1665,17 @@ export interface components {
             next_cursor: components["schemas"]["Cursor"];
         };
         /**
-         * @description When a subscription ends. The body may be left out.
+         * @description When to cancel the subscription. The body may be left out.
          * @example {
          *       "effective": "now"
          *     }
          */
         Cancellation: {
-            /** @description Default: `now` if the clock manages the subscription and it is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
+            /** @description Default: `now` if the clock manages the subscription and its status is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
             effective?: components["schemas"]["Effective"];
         };
         /**
-         * @description When a subscription pauses, and until when. The body may be left out.
+         * @description When to pause the subscription, and until when. The body may be left out.
          * @example {
          *       "resumes_at": "2025-06-01T00:00:00.000000Z"
          *     }
@@ -1683,11 +1683,11 @@ export interface components {
         PauseInput: {
             /** @description Default: `period_end` if the clock manages the subscription, else `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description When it resumes by itself. Default: `null`, by `resume` alone. */
+            /** @description When the subscription resumes by itself. If null, it stays paused until it is resumed. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
-         * @description Another plan, billing cycle or quantity: at least one of `subscription_plan_id`, `billing_cycle` and `quantity`. `at` and `amount_due` are those of a preview, and are sent together: if the change costs something else by now, it is `quote_changed`.
+         * @description The change: at least one of `subscription_plan_id`, `billing_cycle` and `quantity`. `at` and `amount_due` come from a preview and are sent together. If the cost has changed since the preview, the response is 409 `quote_changed`.
          * @example {
          *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
          *       "at": "2026-04-11T00:00:00.000000Z",
@@ -1699,32 +1699,32 @@ export interface components {
          *     }
          */
         PlanChange: {
-            /** @description The plan's `id`; the plan must be active. It brings its present price, also if it is the plan of the subscription. If left out, plan and price stay. */
+            /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, also if it has the plan already. If left out, the plan and the price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description If left out: that of the plan that is named, else it stays. The price is for one cycle and is not converted: to sell a year, name the yearly plan. */
+            /** @description If left out: the cycle of the plan in `subscription_plan_id`; without one, the cycle stays. The price is for one cycle and is not converted: to sell a year, send the yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description How many units are paid for: 1 to 1,000,000. If left out, it stays. */
+            /** @description The number of units to pay for: 1 to 1,000,000. If left out, it stays. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description `period_end`: it is scheduled for `renews_at`, at the price of now; `now`: at once. Default: `now`. */
+            /** @description `period_end`: the change is scheduled for `renews_at`, at the current price. `now`: the change is made at once. Default: `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description How the running period is settled if the change is made at once. Default: `prorated`. */
+            /** @description How the current period is settled if the change is made at once. Default: `prorated`. */
             proration?: components["schemas"]["Proration"];
-            /** @description The `at` of the quote that was agreed to: not in the future, at most 15 minutes old, and in the running period. */
+            /** @description The `at` of the quote that the subscriber accepted: not in the future, at most 15 minutes old, in the current period, and not before the last change of plan. */
             at?: components["schemas"]["TimestampInput"];
             /** @description The `amount_due` of that quote. */
             amount_due?: components["schemas"]["AmountInput"];
-            /** @description The `next_amount` of that quote, if it must hold as well; null: it need not. */
+            /** @description The `next_amount` of that quote, if it must still be the same too. Null: it is not compared. */
             next_amount?: components["schemas"]["NullableAmountInput"];
-            /** @description The `credit_after` of that quote, if it must hold as well. */
+            /** @description The `credit_after` of that quote, if it must still be the same too. */
             credit_after?: components["schemas"]["AmountInput"];
         };
         /**
-         * @description `prorated`: the unused part of the old price is credited, and the rest of the period is charged at the new price; `none`: the new price counts from the next period on.
+         * @description `prorated`: the unused part of the old price is credited, and the rest of the period is charged at the new price. `none`: the new price applies from the next period on.
          * @enum {string}
          */
         Proration: "prorated" | "none";
         /**
-         * @description The consequences of a change of plan.
+         * @description The result of a change of plan.
          * @example {
          *       "at": "2026-04-11T00:00:00.000000Z",
          *       "effective": "now",
@@ -1753,7 +1753,7 @@ export interface components {
          *     }
          */
         Quote: {
-            /** @description The moment for which the amounts are computed. */
+            /** @description The moment for which the amounts are calculated. */
             at: components["schemas"]["Timestamp"];
             effective: components["schemas"]["Effective"];
             /** @description The plan after the change. */
@@ -1762,17 +1762,17 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle after the change. */
             price: components["schemas"]["Amount"];
-            /** @description The start of the period that runs after the change; null if none runs. */
+            /** @description The start of the current period after the change; null if there is none. */
             period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of that period; null if it has none. */
             period_end: components["schemas"]["NullableTimestamp"];
-            /** @description The credit for the rest of the running period and the charge; empty if the running period is not settled. */
+            /** @description The credit for the rest of the current period, and the charge. Empty if the current period is not settled. */
             lines: {
                 /** @enum {string} */
                 kind: "credit" | "charge";
                 amount: components["schemas"]["Amount"];
             }[];
-            /** @description The amount to pay at once: the charge less both credits, at least 0. */
+            /** @description The amount to pay at once: the charge, less the credit in `lines` and the credit in `credit_before`, but at least 0. */
             amount_due: components["schemas"]["Amount"];
             /** @description The currency of all amounts, a code of ISO 4217. */
             currency: string;
@@ -1780,25 +1780,25 @@ export interface components {
             credit_before: components["schemas"]["Amount"];
             /** @description The credit of the subscription after the change. */
             credit_after: components["schemas"]["Amount"];
-            /** @description When the next period starts and is to be paid. */
+            /** @description When the next period starts and its payment is due. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description The amount of the next payment at these terms, after credit: at the renewal, or at the start of a subscription that is pending. Null if there is none. */
+            /** @description The amount of the next payment on these terms, after credit: at the renewal, or at the start of a pending subscription. Null if there is no next payment. */
             next_amount: components["schemas"]["NullableAmount"];
         };
         /**
-         * @description `period_end`: when the running period ends; `now`: at once.
+         * @description `period_end`: when the current period ends. `now`: at once.
          * @enum {string}
          */
         Effective: "period_end" | "now";
-        /** @description The steps that a subscription will take by the clock. */
+        /** @description The future steps of a subscription that the clock manages. */
         Timeline: {
-            /** @description The steps, in order. */
+            /** @description The steps, earliest first. */
             data: components["schemas"]["UpcomingStep"][];
-            /** @description True if there are more steps up to `until`: ask again with `after` as the `at` of the last. */
+            /** @description True if there are more steps up to `until`: repeat the request with `after` set to the `at` of the last step. */
             has_more: boolean;
         };
         /**
-         * @description A step that a subscription will take.
+         * @description A future step of a subscription.
          * @example {
          *       "at": "2025-02-28T12:00:00.000000Z",
          *       "step": "period_started",
@@ -1816,13 +1816,13 @@ export interface components {
         UpcomingStep: {
             at: components["schemas"]["Timestamp"];
             /**
-             * @description `payment_retried` and `dunning_ended` are shown for a payment that has failed: they come if it fails each time. All other steps are those of a subscription whose payments are made at once.
+             * @description The kind of step. `payment_retried` and `dunning_ended` are listed for a payment that has failed, as if each retry fails. All other steps are listed as if every payment succeeds at once.
              * @enum {string}
              */
             step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected" | "payment_retried";
             /** @description The status after the step. */
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description The payment that is asked for with the step. */
+            /** @description The payment that is requested with the step; null if there is none. */
             ask: {
                 /** @enum {string} */
                 kind: "initial" | "renewal" | "proration";
@@ -1877,9 +1877,9 @@ export interface components {
          *     }
          */
         FiguresNow: {
-            /** @description The moment. */
+            /** @description The moment of the figures. */
             as_of: components["schemas"]["Timestamp"];
-            /** @description How many subscriptions have each status. */
+            /** @description The number of subscriptions with each status. */
             subscriptions: {
                 pending: components["schemas"]["Count"];
                 on_trial: components["schemas"]["Count"];
@@ -1890,30 +1890,30 @@ export interface components {
                 cancelled: components["schemas"]["Count"];
                 expired: components["schemas"]["Count"];
             };
-            /** @description How many subscriptions grant access. */
+            /** @description The number of subscriptions that grant access. */
             with_access: components["schemas"]["Count"];
-            /** @description How many subscriptions are blocked. */
+            /** @description The number of subscriptions that are blocked. */
             blocked: components["schemas"]["Count"];
-            /** @description How many users have a counting subscription that costs something. */
+            /** @description The number of users with a subscription that counts and has a price above 0. */
             paying_users: components["schemas"]["Count"];
-            /** @description The monthly recurring revenue by currency; what has no currency comes last. */
+            /** @description The monthly recurring revenue by currency. Prices without a currency come last. */
             money: {
                 currency: components["schemas"]["NullableCurrency"];
-                /** @description Of all counting subscriptions. */
+                /** @description The monthly recurring revenue of all subscriptions that count. */
                 mrr: components["schemas"]["TotalAmount"];
-                /** @description The part of `mrr` that is past due. */
+                /** @description The part of `mrr` from subscriptions that are past due. */
                 at_risk: components["schemas"]["TotalAmount"];
-                /** @description The part of `mrr` without an end. */
+                /** @description The part of `mrr` from subscriptions without `ends_at`. */
                 committed: components["schemas"]["TotalAmount"];
-                /** @description Of trials without an end; not in `mrr`. */
+                /** @description The monthly recurring revenue that trials without `ends_at` will bring. Not in `mrr`. */
                 trial: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The plans, those with the most counting subscriptions first. */
+            /** @description The plans, those with the most subscriptions that count first. */
             plans: {
                 id: components["schemas"]["RecordId"];
                 slug: string;
                 name: string;
-                /** @description How many of its subscriptions count. */
+                /** @description How many subscriptions to the plan count. */
                 subscriptions: components["schemas"]["Count"];
                 money: {
                     currency: components["schemas"]["NullableCurrency"];
@@ -1923,15 +1923,15 @@ export interface components {
         };
         /** @description The figures of the last months. */
         FiguresByMonth: {
-            /** @description The moment of the running month's figures. */
+            /** @description The moment of the figures of the current month. */
             as_of: components["schemas"]["Timestamp"];
-            /** @description How many payments carry no period: they are in `payments` alone. */
+            /** @description The number of payments without a period. They are only in `payments`. */
             without_period: components["schemas"]["Count"];
-            /** @description The months, oldest first; the last one runs. */
+            /** @description The months, oldest first. The last one is the current month. */
             data: components["schemas"]["MonthFigures"][];
         };
         /**
-         * @description The figures of a month, at its end, or at `as_of` while it runs.
+         * @description The figures of a month at its end; of the current month at `as_of`.
          * @example {
          *       "month": "2025-06",
          *       "complete": false,
@@ -1959,27 +1959,27 @@ export interface components {
          */
         MonthFigures: {
             month: string;
-            /** @description False for the running month. */
+            /** @description False for the current month. */
             complete: boolean;
-            /** @description How many users have recurring revenue: those of the month before + new + returned - churned. */
+            /** @description The number of users with recurring revenue: `paying_users` of the previous month + `new_users` + `returned_users` - `churned_users`. */
             paying_users: components["schemas"]["Count"];
-            /** @description Paying for the first time. */
+            /** @description The number of users who pay for the first time. */
             new_users: components["schemas"]["Count"];
-            /** @description Paying again, but not at the end of the month before. */
+            /** @description The number of users who pay again, after they did not pay at the end of the previous month. */
             returned_users: components["schemas"]["Count"];
-            /** @description Paying at the end of the month before, and no longer. */
+            /** @description The number of users who paid at the end of the previous month, and pay no longer. */
             churned_users: components["schemas"]["Count"];
-            /** @description `churned_users` divided by the paying users of the month before, with 4 decimals; null if there were none. */
+            /** @description `churned_users` divided by the `paying_users` of the previous month, with 4 decimals; null if there were none. */
             churn_rate: number | null;
             /** @description The monthly recurring revenue by currency. */
             money: {
                 currency: string;
-                /** @description The monthly amounts of the payments whose periods cover the moment. */
+                /** @description The monthly revenue from the payments with a period that contains the moment. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from payments that failed and will be retried. */
                 at_risk: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The payments whose period begins in the month, or that carry no period and were created in it, by their present status. */
+            /** @description The payments by their current status: those with a period that begins in the month, and those without a period that were created in the month. */
             payments: {
                 currency: string;
                 status: components["schemas"]["PaymentStatus"];
@@ -2019,13 +2019,13 @@ export interface components {
             user_id: components["schemas"]["Uuid"];
             /** @description True if any subscription grants access. */
             has_access: boolean;
-            /** @description The features of all plans that grant access, each once, in order. */
+            /** @description The features of all plans that grant access, without duplicates, sorted. */
             features: string[];
-            /** @description The largest quota of these plans; 0 without any. */
+            /** @description The largest quota of these plans; 0 if no plan grants access. */
             node_quota: components["schemas"]["NodeQuota"];
             /** @description The subscriptions that grant access, newest first. */
             grants: components["schemas"]["Grant"][];
-            /** @description With `feature` in the query: `features` has it. */
+            /** @description Only if the query has `feature`: true if `features` contains it. */
             has_feature?: boolean;
         };
         /** @description A subscription that grants access, and its plan. */
@@ -2034,7 +2034,7 @@ export interface components {
             status: components["schemas"]["SubscriptionStatus"];
             /**
              * Format: date-time
-             * @description When the next period starts and is to be paid.
+             * @description When the next period starts and its payment is due.
              */
             renews_at: string | null;
             /**
@@ -2113,13 +2113,13 @@ export interface components {
         MySubscription: {
             id: components["schemas"]["RecordId"];
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description It grants access now. */
+            /** @description True if the subscription grants access now. */
             is_active: boolean;
             billing_cycle: components["schemas"]["BillingCycle"];
             starts_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When the next period starts and is to be paid.
+             * @description When the next period starts and its payment is due.
              */
             renews_at: string | null;
             /**
@@ -2134,9 +2134,9 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle, from the next period on. */
             price: components["schemas"]["NullableAmount"];
-            /** @description The currency of price and credit. */
+            /** @description The currency of `price` and `credit`. */
             currency: components["schemas"]["NullableCurrency"];
-            /** @description When the trial ends, or ended. */
+            /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the paused subscription resumes by itself. */
             resumes_at: components["schemas"]["NullableTimestamp"];
@@ -2152,28 +2152,28 @@ export interface components {
                 node_quota: components["schemas"]["NodeQuota"];
                 tier: components["schemas"]["Tier"];
             };
-            /** @description The changes that the person may make now. */
+            /** @description The actions that the user can take now. */
             actions: ("cancel" | "resume")[];
         };
-        /** @description A page of the person's subscriptions. */
+        /** @description A page of the user's subscriptions. */
         MySubscriptionPage: {
             data: components["schemas"]["MySubscription"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description A part of the feed of events. */
+        /** @description A page of the event feed. */
         EventPage: {
             /** @description The events, oldest first. */
             data: components["schemas"]["Event"][];
             /** @description True if `next_after` is below `last`. */
             has_more: boolean;
-            /** @description The sequence up to which the feed was read: the `after` of the next request, also if this page is empty. */
+            /** @description The `after` of the next request, also if this page is empty. All events up to this sequence were read. */
             next_after: components["schemas"]["Sequence"];
-            /** @description The sequence of the newest event; 0 if there never was one. */
+            /** @description The sequence of the newest event; 0 if there was never an event. */
             last: components["schemas"]["Sequence"];
         };
         /**
-         * @description The change of a record.
+         * @description A change of a record.
          * @example {
          *       "id": "01933b6e-d001-7a22-8c10-b1c2d3e4f506",
          *       "sequence": 17,
@@ -2195,24 +2195,24 @@ export interface components {
             id: components["schemas"]["RecordId"];
             sequence: components["schemas"]["Sequence"];
             at: components["schemas"]["Timestamp"];
-            /** @description The kind of record and the change. */
+            /** @description The kind of record and the kind of change. */
             type: string;
             /** @description The record that changed. */
             subject: {
                 /** @enum {string} */
                 kind: "plan" | "subscription" | "payment" | "user" | "session" | "client";
-                /** @description A UUID; of a client its id. */
+                /** @description A UUID; for a client, its id. */
                 id: string;
             };
             /** @description The version of the record after the change. */
             version: components["schemas"]["Version"];
-            /** @description `client:<id>`, `user:<uuid>`, `clock`, `provider:<source>`, `command` or `library`; null on events of early releases. */
+            /** @description The author of the change: `client:<id>`, `user:<uuid>`, `clock`, `provider:<source>`, `command` or `library`. Null for events of early releases. */
             actor: string | null;
-            /** @description The details of the change; `{}` if the type says all. */
+            /** @description The details of the change; `{}` if there are none. */
             change: {
-                /** @description With `status_changed`: the status before. */
+                /** @description With `status_changed`: the previous status. */
                 from?: string;
-                /** @description With `status_changed`: the status since. */
+                /** @description With `status_changed`: the new status. */
                 to?: string;
                 /** @description With `updated`: the fields that changed. */
                 fields?: string[];
@@ -2228,17 +2228,17 @@ export interface components {
                 period_end?: string | null;
                 /**
                  * Format: int32
-                 * @description With `periods_skipped`: how many periods nothing is asked for.
+                 * @description With `periods_skipped`: the number of periods for which no payment is requested.
                  */
                 count?: number;
                 /**
                  * Format: uuid
-                 * @description With `plan_changed`: the plan before.
+                 * @description With `plan_changed`: the previous plan.
                  */
                 from_plan?: string;
                 /**
                  * Format: uuid
-                 * @description With `plan_changed`: the plan since; the same if only the billing cycle, the price or the quantity changed.
+                 * @description With `plan_changed`: the new plan; the same plan if only the billing cycle, the price or the quantity changed.
                  */
                 to_plan?: string;
                 /**
@@ -2251,20 +2251,20 @@ export interface components {
                  * @description With `renewal_upcoming`: when the subscription renews.
                  */
                 renews_at?: string;
-                /** @description With `session.revoked`: why. */
+                /** @description With `session.revoked`: the reason. */
                 reason?: string;
             };
         };
         /**
          * Format: int64
-         * @description A place in the feed of events. Sequences rise; gaps mean nothing.
+         * @description The position of an event in the feed. Later events have higher sequences; numbers may be missing.
          */
         Sequence: number;
         ClockTime: {
             now: components["schemas"]["Timestamp"];
         };
         /**
-         * @description How far to turn the clock: exactly one of `to` and `by`.
+         * @description The time to advance to: exactly one of `to` and `by`.
          * @example {
          *       "by": "P1M",
          *       "payments": "succeed"
@@ -2278,7 +2278,7 @@ export interface components {
              */
             by?: string;
             /**
-             * @description What happens to each payment when it is due: it stays open, succeeds or fails. Default: `leave`.
+             * @description The result of each payment when it is due: `leave` leaves it open, `succeed` and `fail` report a success or a failure. Default: `leave`.
              * @enum {string}
              */
             payments?: "leave" | "succeed" | "fail";
@@ -2287,23 +2287,23 @@ export interface components {
             now: components["schemas"]["Timestamp"];
             /**
              * Format: int64
-             * @description The steps that were due on the way.
+             * @description The number of steps that were taken.
              */
             steps: number;
-            /** @description False if there is more to do: call again. */
+            /** @description False if more steps are due: repeat the request. */
             done: boolean;
         };
-        /** @description A webhook as the payment provider signs it: any bytes, up to 1,048,576. */
+        /** @description A webhook as the payment provider sent and signed it: any bytes, at most 1,048,576. */
         ProviderWebhook: {
             [key: string]: unknown;
         };
-        /** @description The webhook is taken. */
+        /** @description The webhook is accepted. */
         ProviderReceived: {
             /** @constant */
             received: true;
         };
         /**
-         * @description `pending`: its object is to be read from the provider. `applied`: a record was written. `same`: the records were so already. `waiting`: something is missing here; it is tried again. `ignored`: it concerns nothing that is followed. `failed`: a person must look at it.
+         * @description `pending`: its object will be read from the provider. `applied`: a record was written. `same`: the records were up to date. `waiting`: something is missing in this service; the event will be retried. `ignored`: the service does not copy such objects. `failed`: a person must check it.
          * @example waiting
          * @enum {string}
          */
@@ -2315,7 +2315,7 @@ export interface components {
          */
         ProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs";
         /**
-         * @description The reason for a state, if it has one.
+         * @description The reason for the state, if there is one.
          * @enum {string|null}
          */
         NullableProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs" | null;
@@ -2333,38 +2333,38 @@ export interface components {
         /** @description An event of a payment provider: a webhook, or an object that a sync could not apply. Its payload is not stored. */
         ProviderEvent: {
             id: string;
-            /** @description The name of the payment provider here. */
+            /** @description The name of the payment provider in this service. */
             source: string;
-            /** @description The key by which it is stored once: the provider's id of the event, a hash of the body, or `sync:` and the object. */
+            /** @description The key that identifies the event, so that it is stored only once: the provider's id of the event, a hash of the body, or `sync:` and the object. */
             key: string;
-            /** @description The type that the provider gives it. */
+            /** @description The provider's name for the type of the event. */
             event_type: string | null;
-            /** @description The object that it names. */
+            /** @description The object that the event is about. */
             object: components["schemas"]["NullableProviderObject"];
-            /** @description The subscription, invoice or order that the object leads to. */
+            /** @description The subscription, invoice or order to which `object` leads. */
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
-             * @description The user whom the checkout was made for.
+             * @description The user for whom the checkout was created.
              */
             user_id: string | null;
-            /** @description A caller named the user, who then need not be the customer's. */
+            /** @description True if a caller sent the user. Then the customer can be bound to another user. */
             user_decides: boolean;
             /** @description The customer at the provider. */
             customer: string | null;
             received_at: components["schemas"]["Timestamp"];
-            /** @description How often its object was read for it. */
+            /** @description How often the object was read from the provider for this event. */
             attempts: number;
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
-            /** @description With `unreadable`: the place in the payload or the object. */
+            /** @description With `unreadable`: the part of the payload or of the object that could not be read. */
             path: string | null;
             /**
              * Format: uuid
-             * @description The subscription here that its object belongs to.
+             * @description The subscription of this service to which the object belongs.
              */
             subscription_id: string | null;
-            /** @description When it is tried next. */
+            /** @description When the event is retried; null: it is not. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
         };
         /** @description A page of events of payment providers. */
@@ -2373,10 +2373,10 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description A customer that is bound to a user, or a subscription, invoice or order that belongs to a subscription here. */
+        /** @description A customer that is bound to a user, or a subscription, invoice or order that belongs to a subscription of this service. */
         ListedProviderLink: {
             id: string;
-            /** @description The name of the payment provider here. */
+            /** @description The name of the payment provider in this service. */
             source: string;
             /** @description The object at the provider. */
             object: {
@@ -2384,16 +2384,16 @@ export interface components {
                 kind: "customer" | "subscription" | "invoice" | "order";
                 id: components["schemas"]["ProviderObjectId"];
             };
-            /** @description The customer of a subscription, invoice or order. */
+            /** @description The provider's customer of the subscription, invoice or order. */
             customer: string | null;
             /**
              * Format: uuid
-             * @description The user whom a customer is bound to.
+             * @description The user to whom the customer is bound.
              */
             user_id: string | null;
             /**
              * Format: uuid
-             * @description The subscription here that a subscription, invoice or order belongs to.
+             * @description The subscription of this service to which the subscription, invoice or order belongs.
              */
             subscription_id: string | null;
         };
@@ -2403,7 +2403,7 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description The state of an object that is not followed yet, and the reason. */
+        /** @description The state of an object that is not copied yet, and the reason. */
         ProviderStanding: {
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
@@ -2417,13 +2417,13 @@ export interface components {
         /** @description A sync of a payment provider. */
         NullableProviderSyncReport: {
             /**
-             * @description `nightly` reads all subscriptions and 90 days of the rest, `all` reads everything.
+             * @description `nightly` reads all subscriptions, and the other objects of the last 90 days. `all` reads all objects.
              * @enum {string}
              */
             kind: "nightly" | "all";
             started_at: components["schemas"]["Timestamp"];
             finished_at: components["schemas"]["NullableTimestamp"];
-            /** @description The numbers of objects. `drift` counts those that differed without an open event: it should be 0. */
+            /** @description The number of objects by result. `drift` counts objects that differed although no event was open for them: it should be 0. */
             counts: {
                 made: number;
                 changed: number;
@@ -2436,13 +2436,13 @@ export interface components {
         } | null;
         /** @description A configured payment provider. */
         Provider: {
-            /** @description Its name here. */
+            /** @description The name of the provider in this service. */
             source: string;
             /** @enum {string} */
             kind: "stripe" | "lemon_squeezy";
-            /** @description Its live data is followed; if false, its test data. */
+            /** @description True if the provider's live data is copied, false if its test data is. */
             live: boolean;
-            /** @description When its last event was received. */
+            /** @description When the last event of the provider was received. */
             last_event_at: components["schemas"]["NullableTimestamp"];
             events: components["schemas"]["ProviderCount"][];
             last_sync: components["schemas"]["NullableProviderSyncReport"];
@@ -2453,7 +2453,7 @@ export interface components {
             data: components["schemas"]["Provider"][];
         };
         /**
-         * @description Either `customer` and `user_id`, or `subscription_id`.
+         * @description Send either `customer` and `user_id`, or `subscription_id`.
          * @example {
          *       "source": "stripe",
          *       "customer": "cus_1AbC",
@@ -2461,43 +2461,43 @@ export interface components {
          *     }
          */
         ProviderLink: {
-            /** @description The name of the payment provider here. */
+            /** @description The name of the payment provider in this service. */
             source: string;
             /** @description The customer at the provider. */
             customer?: components["schemas"]["ProviderObjectId"];
             /**
              * Format: uuid
-             * @description The user who the customer is.
+             * @description The user to whom the customer is bound.
              */
             user_id?: string;
             /**
              * Format: uuid
-             * @description The subscription here that the provider is to manage again.
+             * @description The subscription of this service that the provider will manage again.
              */
             subscription_id?: string;
         };
         /**
-         * @description At most one of `subscription`, `checkout_session` (Stripe) and `order` (Lemon Squeezy): its id at the provider.
+         * @description The object to read, by its id at the provider: at most one of `subscription`, `checkout_session` (Stripe) and `order` (Lemon Squeezy).
          * @example {
          *       "source": "stripe",
          *       "checkout_session": "cs_test_a1B2"
          *     }
          */
         ProviderSync: {
-            /** @description The name of the payment provider here. */
+            /** @description The name of the payment provider in this service. */
             source: string;
             subscription?: components["schemas"]["ProviderObjectId"];
             checkout_session?: components["schemas"]["ProviderObjectId"];
             order?: components["schemas"]["ProviderObjectId"];
             /**
              * Format: uuid
-             * @description Whose it is, also if the customer is bound to another user.
+             * @description The user who owns the subscription, also if the customer is bound to another user.
              */
             user_id?: string;
         };
         /**
          * Format: uri
-         * @description An `https` URL without a user, a password or a fragment. Private and reserved addresses are refused, unless `[webhooks] allow` has them.
+         * @description An `https` URL without a user, a password or a fragment. Private and reserved addresses are refused, unless the setting `[webhooks] allow` lists them; for those, `http` is accepted too.
          * @example https://shop.example/webhooks
          */
         EndpointUrl: string;
@@ -2509,10 +2509,10 @@ export interface components {
          *     ]
          */
         EndpointTypes: string[];
-        /** @description A text for people, on one line. */
+        /** @description A description for people, on one line. */
         EndpointDescription: string;
         /**
-         * @description An endpoint to be made.
+         * @description A new endpoint.
          * @example {
          *       "url": "https://shop.example/webhooks",
          *       "types": [
@@ -2523,11 +2523,11 @@ export interface components {
          */
         NewWebhookEndpoint: {
             url: components["schemas"]["EndpointUrl"];
-            /** @description The types of events that it is sent. Default: `["*"]`. */
+            /** @description The types of events to send. Default: `["*"]`. */
             types?: components["schemas"]["EndpointTypes"];
-            /** @description A text for people, on one line. Default: `""`. */
+            /** @description A description for people, on one line. Default: `""`. */
             description?: components["schemas"]["EndpointDescription"];
-            /** @description The first event that it is sent: the next one that is written (`now`), the oldest one that is kept (`start`), or the one after this sequence. If nothing is sent: `now`. */
+            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or a sequence for the event after it. Default: `now`. */
             from?: string | number;
         };
         /**
@@ -2540,46 +2540,46 @@ export interface components {
             url?: components["schemas"]["EndpointUrl"];
             types?: components["schemas"]["EndpointTypes"];
             description?: components["schemas"]["EndpointDescription"];
-            /** @description True: it is sent events, from where it stopped. False: it is sent nothing. */
+            /** @description True: the server sends events, from where it stopped. False: it sends no events. */
             enabled?: boolean;
         };
-        /** @description An endpoint that events are sent to, and the state of its deliveries. */
+        /** @description An endpoint to which events are sent, and the state of its deliveries. */
         WebhookEndpoint: {
             id: components["schemas"]["Uuid"];
             url: components["schemas"]["EndpointUrl"];
             description: components["schemas"]["EndpointDescription"];
             types: components["schemas"]["EndpointTypes"];
-            /** @description It is sent events. */
+            /** @description True if the server sends events to the endpoint. */
             enabled: boolean;
             disabled_reason: components["schemas"]["NullableDisabledReason"];
-            /** @description Since when it is sent nothing. */
+            /** @description When the endpoint was disabled. */
             disabled_at: components["schemas"]["NullableTimestamp"];
-            /** @description Until when the secret before the last rotation signs too. */
+            /** @description After a rotation: the moment until which the previous secret signs deliveries too. */
             previous_secret_until: components["schemas"]["NullableTimestamp"];
-            /** @description Every event up to here was delivered, set aside or not wanted. */
+            /** @description The sequence up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
-            /** @description How far the newest event is from the cursor. */
+            /** @description The distance from the cursor to the sequence of the newest event. */
             behind: components["schemas"]["Sequence"];
-            /** @description Since when it fails as a whole: only its oldest event is tried. */
+            /** @description When the endpoint stalled. While it is stalled, only its oldest event is attempted. */
             stalled_since: components["schemas"]["NullableTimestamp"];
             stall_reason: components["schemas"]["NullableStallReason"];
-            /** @description When an event that failed is tried next. */
+            /** @description When a failed event is attempted next. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
-            /** @description The number of events that are set aside and will be tried, 100 at most. */
+            /** @description The number of parked events that will be attempted again, at most 100. */
             parked: number;
-            /** @description The number of events that were tried ten times and are listed for 30 days, 100 at most. */
+            /** @description The number of events that were given up after ten attempts. They are listed for 30 days, at most 100 of them. */
             given_up: number;
-            /** @description The first failure since the last success. After five days the endpoint is disabled. */
+            /** @description The moment of the first failure since the last success. After five days the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
-            /** @description The sequence up to which events were deleted before they were delivered. */
+            /** @description The sequence up to which events were deleted before they could be delivered. */
             missed_up_to: number | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
-            /** @description The last tries, newest first; in lists it is left out. */
+            /** @description The last attempts, newest first. Left out in lists. */
             recent?: components["schemas"]["WebhookAttempt"][];
-            /** @description The secret that signs deliveries. It is there only when the endpoint is made or its secret rotated; null if the making is repeated after a rotation. */
+            /** @description The secret that signs deliveries. Only sent when the endpoint is created or its secret is rotated; null if a create is repeated after a rotation. */
             secret?: string | null;
         };
         /** @description A page of endpoints. */
@@ -2588,80 +2588,80 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description A try to deliver an event. */
+        /** @description An attempt to deliver an event. */
         WebhookAttempt: {
-            /** @description When it ended. */
+            /** @description When the attempt ended. */
             at: components["schemas"]["Timestamp"];
             sequence: components["schemas"]["Sequence"];
             /** @description The type of the event. */
             type: string;
-            /** @description The number of tries of the event, with this one. */
+            /** @description The number of attempts for this event so far, including this one. */
             attempt: number;
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The status of the answer. */
+            /** @description The HTTP status of the response. */
             status: number | null;
-            /** @description How long it took, in milliseconds. */
+            /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
         } | null;
         /**
-         * @description `delivered`: a status from 200 to 299. `refused`: another one. `blocked`: the URL or its address is not allowed.
+         * @description `delivered`: the response has a status from 200 to 299. `refused`: it has another status. `timed_out`: no response in time. `unreachable`: the connection failed or was closed before the response. `blocked`: the URL or its address is not allowed.
          * @enum {string}
          */
         WebhookOutcome: "delivered" | "refused" | "timed_out" | "unreachable" | "blocked";
         /**
-         * @description Why it is sent nothing: a caller disabled it, it answered 410, it accepted nothing for five days, the server key of its secret is missing, or it came with an import.
+         * @description Why the endpoint is disabled. `by_caller`: a caller disabled it. `gone`: it returned 410. `failing`: it accepted no event for five days. `key_missing`: the server key of its secret is missing. `imported`: it came with an import.
          * @enum {string|null}
          */
         NullableDisabledReason: "by_caller" | "gone" | "failing" | "key_missing" | "imported" | null;
         /**
-         * @description Why it is stalled: tries failed one after the other, or as many events are set aside as there may be.
+         * @description Why the endpoint is stalled. `failing`: several attempts in a row failed. `parked_full`: the endpoint already has 100 parked events.
          * @enum {string|null}
          */
         NullableStallReason: "failing" | "parked_full" | null;
         /**
-         * @description `waiting`: it is tried again. `behind`: an earlier event of its record comes first. `given_up`: it was tried ten times.
+         * @description `waiting`: the event will be attempted again. `behind`: it waits for an earlier event of the same record. `given_up`: it was attempted ten times.
          * @enum {string}
          */
         ParkedEventState: "waiting" | "behind" | "given_up";
-        /** @description An event that is set aside. */
+        /** @description A parked event. */
         ParkedEvent: {
             sequence: components["schemas"]["Sequence"];
             state: components["schemas"]["ParkedEventState"];
-            /** @description The number of tries. */
+            /** @description The number of attempts. */
             attempts: number;
             first_failed_at: components["schemas"]["NullableTimestamp"];
             next_attempt_at: components["schemas"]["NullableTimestamp"];
-            /** @description The last try. */
+            /** @description The last attempt. */
             last: components["schemas"]["WebhookAttempt"];
-            /** @description The event, as in the feed; null for an event of a user if the client lacks `users:read`. */
+            /** @description The event, as in the feed. Null for an event of a user if the client does not have the scope `users:read`. */
             event: Record<string, never> | null;
         };
-        /** @description A page of the events that are set aside. */
+        /** @description A page of parked events. */
         ParkedEventPage: {
             data: components["schemas"]["ParkedEvent"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
         /**
-         * @description How a secret is replaced. The body may be left out.
+         * @description How to rotate the secret. The body may be left out.
          * @example {
          *       "overlap_hours": 24
          *     }
          */
         SecretRotation: {
-            /** @description How long the secret before signs beside the new one. If nothing is sent: 24. */
+            /** @description The number of hours for which the previous secret signs together with the new one. Default: `24`. */
             overlap_hours?: number;
         };
-        /** @description The outcome of a ping. */
+        /** @description The result of a ping. */
         WebhookPing: {
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The status of the answer. */
+            /** @description The HTTP status of the response. */
             status: number | null;
-            /** @description How long it took, in milliseconds. */
+            /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
         };
         /**
-         * @description One of `to` and `since`.
+         * @description Exactly one of `to` and `since`.
          * @example {
          *       "to": 0
          *     }
@@ -2669,22 +2669,22 @@ export interface components {
         WebhookRewind: {
             /** @description The event after this sequence is sent next. */
             to?: components["schemas"]["Sequence"];
-            /** @description The first event that happened then or later is sent next. */
+            /** @description The first event at this moment or later is sent next. */
             since?: components["schemas"]["TimestampInput"];
         };
         /**
-         * @description One of `sequence` and `all`.
+         * @description Exactly one of `sequence` and `all`.
          * @example {
          *       "all": true
          *     }
          */
         WebhookResend: {
-            /** @description The event that is set aside. */
+            /** @description The sequence of the parked event. */
             sequence?: components["schemas"]["Sequence"];
-            /** @description True: all events that are set aside. */
+            /** @description True: all parked events. */
             all?: boolean;
         };
-        /** @description The public keys that check access tokens, as a JWK set (RFC 7517). Empty where tokens are signed with a shared secret. */
+        /** @description The public keys to verify access tokens with, as a JWK set (RFC 7517). Empty if tokens are signed with a shared secret. */
         KeySet: {
             keys: {
                 /** @enum {unknown} */
@@ -2693,12 +2693,12 @@ export interface components {
                 use: "sig";
                 /** @enum {unknown} */
                 alg?: "EdDSA" | "ES256";
-                /** @description The key's thumbprint (RFC 7638), which a token's header names. */
+                /** @description The key's thumbprint (RFC 7638). The header of a token has it as `kid`. */
                 kid: string;
                 /** @enum {unknown} */
                 crv: "Ed25519" | "P-256";
                 x: string;
-                /** @description With P-256 only. */
+                /** @description Only for P-256. */
                 y?: string;
             }[];
         };
@@ -2718,7 +2718,7 @@ export interface components {
             paths: Record<string, never>;
         };
         /**
-         * @description Why a request was not answered as asked (RFC 9457). Machines go by `code`.
+         * @description An error of a request (RFC 9457). Programs should use `code`.
          * @example {
          *       "type": "about:blank",
          *       "title": "Unprocessable Entity",
@@ -2738,50 +2738,50 @@ export interface components {
         Problem: {
             /** @constant */
             type: "about:blank";
-            /** @description The status in words. */
+            /** @description The name of the status. */
             title: string;
             status: number;
-            /** @description A sentence for a person; it may change. */
+            /** @description A sentence for people. Its text may change. */
             detail: string;
             /**
-             * @description What went wrong, for machines; it does not change.
+             * @description The kind of error, for programs. A code does not change.
              * @enum {string}
              */
             code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "currency_mismatch" | "quote_changed" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
-            /** @description The `x-request-id`, to be told to those who run the service. */
+            /** @description The `x-request-id`. Send it to the operators of the service when you report the error. */
             request_id: string;
-            /** @description With `validation_failed`: all that is wrong with the body, at once. */
+            /** @description With `validation_failed`: all errors in the body. */
             errors?: components["schemas"]["Fault"][];
-            /** @description With `malformed_json`: where it stopped being JSON; 0 where there was nothing at all. */
+            /** @description With `malformed_json`: the line where the JSON is invalid; 0 if the body is empty. */
             line?: number;
-            /** @description With `malformed_json`: counted in bytes. */
+            /** @description With `malformed_json`: the column, in bytes. */
             column?: number;
-            /** @description With `invalid_query`: which parameter is wrong. */
+            /** @description With `invalid_query`: the name of the wrong parameter. */
             parameter?: string;
-            /** @description With `invalid_transition`: the state that the record is in; with `currency_mismatch`: the currency of the subscription. */
+            /** @description With `invalid_transition`: the current status of the record. With `currency_mismatch`: the currency of the subscription. */
             from?: string;
-            /** @description With `invalid_transition`: the state that it was to get; with `currency_mismatch`: the currency of the plan. */
+            /** @description With `invalid_transition`: the status that was requested. With `currency_mismatch`: the currency of the plan. */
             to?: string;
-            /** @description With `invalid_transition`: the states that it could get instead. */
+            /** @description With `invalid_transition`: the statuses that are allowed instead. */
             allowed?: string[];
-            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the record that has the value. */
+            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the id of the record that has the value. */
             holder?: components["schemas"]["RecordId"];
-            /** @description With `payment_settled`, `payment_of_period` and `managed_by_…`: the fields that cannot change. */
+            /** @description With `payment_settled`, `payment_of_period` and `managed_by_…`: the fields that cannot be changed. */
             fields?: string[];
             /**
              * Format: int64
-             * @description With `precondition_failed`: the version that the record has by now.
+             * @description With `precondition_failed`: the current version of the record.
              */
             current_version?: number;
-            /** @description With `quote_changed`: the quote of this moment. */
+            /** @description With `quote_changed`: the current quote. */
             quote?: components["schemas"]["Quote"];
         };
-        /** @description What is wrong with one field. */
+        /** @description An error in one field. */
         Fault: {
-            /** @description The field's name, `variants[2]` for an element, `metadata.campaign` for a key, empty for the body as a whole. */
+            /** @description The name of the field: `variants[2]` for an element, `metadata.campaign` for a key, empty for the body as a whole. */
             field: string;
             code: components["schemas"]["FaultCode"];
-            /** @description Goes on from the field's name: "must be …". */
+            /** @description Continues the name of the field: "must be …". */
             message: string;
         };
         /** @enum {string} */
@@ -2793,91 +2793,91 @@ export interface components {
         RecordId: string;
         /**
          * Format: uuid
-         * @description A UUID with its hyphens, in any case.
+         * @description A UUID with hyphens; case does not matter.
          * @example 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77
          */
         Uuid: string;
         /**
          * Format: int64
-         * @description From 1, and one more with each write; the `ETag` in quotes.
+         * @description The version of the record: 1 when it is created, and 1 more with each write. The `ETag` is the version in quotes.
          */
         Version: number;
         /**
          * Format: date-time
-         * @description UTC, to the microsecond, always with six digits of fraction: the order of texts is the order of times.
+         * @description A time in UTC with microseconds, always with six digits of fraction, so that sorting the texts sorts the times.
          */
         Timestamp: string;
         /**
          * Format: date-time
-         * @description UTC, to the microsecond, always with six digits of fraction: the order of texts is the order of times; or null.
+         * @description A time in UTC with microseconds, always with six digits of fraction, so that sorting the texts sorts the times; or null.
          */
         NullableTimestamp: string | null;
         /**
          * Format: date-time
-         * @description RFC 3339 with any offset and any fraction; kept in UTC to the microsecond. From 1970 to 9999.
+         * @description A time in RFC 3339 with any offset and any fraction, from 1970 to 9999. Stored in UTC with microseconds.
          * @example 2025-01-31T12:00:00.000000Z
          */
         TimestampInput: string;
         /**
          * Format: date-time
-         * @description RFC 3339 with any offset and any fraction; kept in UTC to the microsecond. From 1970 to 9999; or null.
+         * @description A time in RFC 3339 with any offset and any fraction, from 1970 to 9999; or null. Stored in UTC with microseconds.
          * @example 2025-01-31T12:00:00.000000Z
          */
         NullableTimestampInput: string | null;
         /** Format: int64 */
         Count: number;
-        /** @description An exact sum with at most six digits after the point: read it as a decimal, not as a float. */
+        /** @description An exact sum with at most six digits after the point. Parse it as a decimal, not as a float. */
         TotalAmount: string;
-        /** @description An exact decimal, with the digits that were sent: read it as a decimal, not as a float. */
+        /** @description An exact decimal with the digits that were sent. Parse it as a decimal, not as a float. */
         Amount: string;
-        /** @description An exact decimal: read it as a decimal, not as a float; or null. */
+        /** @description An exact decimal, or null. Parse it as a decimal, not as a float. */
         NullableAmount: string | null;
-        /** @description A decimal number, or a string that holds one. Digits are kept as sent: at most 15 before the point and 6 after it, no exponent, no sign. */
+        /** @description A decimal number, or a string with one: at most 15 digits before the point and 6 after it, without exponent and sign. The digits are stored as sent. */
         AmountInput: string;
-        /** @description A decimal number, or a string that holds one: at most 15 digits before the point and 6 after it, no exponent, no sign; or null. */
+        /** @description A decimal number, or a string with one: at most 15 digits before the point and 6 after it, without exponent and sign; or null. */
         NullableAmountInput: string | null;
-        /** @description An amount that is more than 0. */
+        /** @description An amount above 0. */
         PositiveAmountInput: string;
         /**
-         * @description A code of ISO 4217 that is in use, in any case; written in upper case.
+         * @description A currency code of ISO 4217 that is in use; case does not matter. Stored in upper case.
          * @example USD
          */
         CurrencyInput: string;
-        /** @description A code of ISO 4217; or null. */
+        /** @description A currency code of ISO 4217, or null. */
         NullableCurrency: string | null;
         /**
-         * @description A code of ISO 4217 that is in use, in any case; written in upper case; or null.
+         * @description A currency code of ISO 4217 that is in use, or null; case does not matter. Stored in upper case.
          * @example USD
          */
         NullableCurrencyInput: string | null;
         /**
-         * @description Who changes status and periods: `caller`: clients, by updates; `clock`: the service itself; `provider`: a payment provider, whose state is copied.
+         * @description The party that changes the status and the periods. `caller`: clients, with their requests. `clock`: this service, at the right time. `provider`: a payment provider; the service copies its state.
          * @enum {string}
          */
         ManagedBy: "caller" | "clock" | "provider";
         /**
-         * @description Who changes status and periods: clients, or the service by the clock.
+         * @description The party that changes the status and the periods. `caller`: clients, with their requests. `clock`: this service, at the right time.
          * @enum {string}
          */
         ManagedByInput: "caller" | "clock";
         /**
          * Format: int32
-         * @description How many units are paid for: 1 to 1,000,000.
+         * @description The number of units to pay for: 1 to 1,000,000.
          * @example 1
          */
         Quantity: number;
         /**
          * Format: uri
-         * @description The page of the payment provider on which the subscriber manages the subscription, an https URL, if a provider manages it. Read-only.
+         * @description The page of the payment provider where the subscriber manages the subscription: an https URL, or null if no provider manages it. Read-only.
          */
         ManageUrl: string | null;
-        /** @description What happens at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. */
+        /** @description The change at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. Null if no change is scheduled. */
         ScheduledChange: {
             /** @enum {string} */
             action: "change_plan" | "pause";
-            /** @description When it happens: `renews_at`. */
+            /** @description When the change is made: `renews_at`. */
             effective_at: components["schemas"]["NullableTimestamp"];
-            /** @description With `pause`: when it resumes by itself. */
+            /** @description With `pause`: when the subscription resumes by itself. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
             subscription_plan_id?: components["schemas"]["RecordId"];
             billing_cycle?: components["schemas"]["BillingCycle"];
@@ -2887,39 +2887,39 @@ export interface components {
             quantity?: components["schemas"]["Quantity"];
         } | null;
         /**
-         * @description What a payment pays for: the first period, a later one, or a change of plan within one. Null: no period.
+         * @description The purpose of a payment. `initial`: the first period. `renewal`: a later period. `proration`: a change of plan within a period. Null: the payment is not for a period.
          * @enum {string|null}
          */
         NullablePaymentKind: "initial" | "renewal" | "proration" | null;
         /**
-         * @description An ISO 8601 duration of one unit; or null.
+         * @description An ISO 8601 duration of one unit, or null.
          * @example P14D
          */
         NullableSpan: string | null;
         /**
-         * @description An ISO 8601 duration of one unit, of a hundred years at most; or null.
+         * @description An ISO 8601 duration of one unit, at most a hundred years, or null.
          * @example P14D
          */
         NullableSpanInput: string | null;
         /**
-         * @description An id that another system gave: 1 to 255 characters on one line.
+         * @description An id from another system: 1 to 255 characters on one line.
          * @example prod_17
          */
         ExternalIdInput: string;
         /**
-         * @description An id that another system gave: 1 to 255 characters on one line; or null.
+         * @description An id from another system: 1 to 255 characters on one line; or null.
          * @example prod_17
          */
         NullableExternalIdInput: string | null;
-        /** @description A few paragraphs for people. Line breaks and tabs are allowed, other control characters are not. */
+        /** @description A description of a few paragraphs. Line breaks and tabs are allowed, other control characters are not. */
         Description: string;
         /**
-         * @description What the plan gives access to, separated by commas; kept exactly as sent.
+         * @description The features that the plan gives access to, separated by commas; stored exactly as sent.
          * @example api, sso, audit log
          */
         Features: string;
         /**
-         * @description Texts of your own, returned as they were sent: at most 20 keys of 1 to 40 characters, values of at most 500, no control characters. Null without any. No list can be filtered by it. Every client that may read the record sees it, and it stays when the account of a user is deleted, so it should hold no personal data.
+         * @description Your own texts, returned as they were sent: at most 20 keys of 1 to 40 characters, with values of at most 500 characters, without control characters. Null if there are none. Lists cannot be filtered by metadata. Every client that may read the record sees it, and it stays when the account of a user is deleted. So store no personal data in it.
          * @example {
          *       "campaign": "spring"
          *     }
@@ -2929,36 +2929,36 @@ export interface components {
         } | null;
         /**
          * Format: int64
-         * @description How many nodes the plan allows.
+         * @description The number of nodes that the plan allows.
          */
         NodeQuota: number;
         /**
          * Format: int32
-         * @description The plan's rank among its siblings.
+         * @description The rank of the plan among the others.
          * @example 2
          */
         Tier: number;
-        /** @description What `cursor` takes for the next page; null on the last. */
+        /** @description The `cursor` of the next page; null on the last page. */
         Cursor: string | null;
         /**
-         * @description How often it is paid: by name, or, where it has none, as an ISO 8601 duration of one unit.
+         * @description How often the price is paid: by name, or, for a cycle without a name, as an ISO 8601 duration of one unit.
          * @example monthly
          * @example P18M
          */
         BillingCycle: string;
         /**
-         * @description How often it is paid: by name or alias, in any case, or as an ISO 8601 duration of one unit, of a hundred years at most.
+         * @description How often the price is paid: by name or alias (case does not matter), or as an ISO 8601 duration of one unit, at most a hundred years.
          * @example monthly
          * @example P18M
          */
         BillingCycleInput: string;
         /**
-         * @description `cancelled` will not renew and grants access until `ends_at`; `expired` is over.
+         * @description `cancelled`: it will not renew, and grants access until `ends_at`. `expired`: it has ended.
          * @enum {string}
          */
         SubscriptionStatus: "pending" | "on_trial" | "active" | "past_due" | "unpaid" | "paused" | "cancelled" | "expired";
         /**
-         * @description A state by name or alias, in any case.
+         * @description A status by name or alias; case does not matter.
          * @example active
          * @enum {string}
          */
@@ -2966,7 +2966,7 @@ export interface components {
         /** @enum {string} */
         PaymentStatus: "pending" | "processing" | "succeeded" | "failed" | "canceled" | "partially_refunded" | "refunded" | "disputed";
         /**
-         * @description A state by name or alias, in any case.
+         * @description A status by name or alias; case does not matter.
          * @example succeeded
          * @enum {string}
          */
@@ -2974,93 +2974,93 @@ export interface components {
     };
     responses: never;
     parameters: {
-        /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+        /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
         "x-request-id": string;
-        /** @description Where the person is, as proxies tell it. Believed only from a trusted proxy or from a client with the scope `assert-ip`; the first untrusted hop from the right counts, of 16 at most. Garbage is passed over. */
+        /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
         "x-forwarded-for": string;
-        /** @description Kept with the session, 512 characters of it at most, so that people recognise their sessions. */
+        /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
         "user-agent": string;
-        /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
         "idempotency-key": string;
-        /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+        /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
         "if-match": string;
-        /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+        /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
         "if-none-match": string;
-        /** @description The caller's own `auth_id`. */
+        /** @description The `auth_id` of the signed-in user. */
         auth_id: string;
-        /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
+        /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
         slug: string;
-        /** @description The subscription's id. What is no UUID names no subscription: 404. */
+        /** @description The id of the subscription. 404 if it is not a UUID. */
         id: string;
-        /** @description The payment's id. What is no UUID names no payment: 404. */
+        /** @description The id of the payment. 404 if it is not a UUID. */
         payment_id: string;
-        /** @description The user's id. What is no UUID names no user: 404. */
+        /** @description The id of the user. 404 if it is not a UUID. */
         user_id: string;
-        /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+        /** @description A feature to check; upper and lower case are different. The response then has `has_feature`. */
         feature: string;
         /** @description The user who buys. */
         "checkout-user-id": components["schemas"]["Uuid"];
         /** @description The slug of the plan. */
         plan: string;
-        /** @description How many records a page has at most. Default: `50`. */
+        /** @description The maximum number of records in the page. Default: `50`. */
         limit: number;
-        /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+        /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
         cursor: string;
-        /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
+        /** @description The sequence of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
         "event-after": number;
-        /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
+        /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
         "event-type": string[];
         /** @description Only events of the record with this id. */
         "subject-id": components["schemas"]["Uuid"];
-        /** @description How many seconds to wait for an event if there is none. Default: `0`. */
+        /** @description The number of seconds to wait if there is no event yet. Default: `0`. */
         wait: number;
-        /** @description Only steps after this moment. Left out, the page begins with the next step. */
+        /** @description Only steps after this moment. Without it, the page begins with the next step. */
         "timeline-after": components["schemas"]["TimestampInput"];
-        /** @description Only steps up to this moment, at most 10 years from now: a later one counts as that. Default: one year from now, or one year from `after` if that is later. */
+        /** @description Only steps up to this moment, at most 10 years from now; a later moment is reduced to that. Default: one year from now, or one year from `after` if that is later. */
         "timeline-until": components["schemas"]["TimestampInput"];
-        /** @description How many steps are returned at most, beside those at the same moment as the last. Default: `50`. */
+        /** @description The maximum number of steps. Further steps at the same moment as the last one are returned too. Default: `50`. */
         "timeline-limit": number;
-        /** @description How many months are shown, the running one included. Default: `24`. */
+        /** @description The number of months, including the current one. Default: `24`. */
         months: number;
-        /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
+        /** @description Only payments with a `due_at` at this moment or before. Default: now. */
         "due-before": components["schemas"]["TimestampInput"];
-        /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+        /** @description `pending`: payments to collect. `processing`: payments that a collector has begun to collect. Default: `pending`. */
         "due-status": "pending" | "processing";
-        /** @description What comes first; `-` in front turns it round. Default: `tier`. */
+        /** @description The field to sort by; `-` sorts in descending order. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
-        /** @description Only plans that take new subscriptions, or only those that do not. */
+        /** @description Only plans that accept new subscriptions, or only plans that do not. */
         "plan-is-active": boolean;
-        /** @description Only plans that are paid so often. */
+        /** @description Only plans with this billing cycle. */
         "billing-cycle": components["schemas"]["BillingCycleInput"];
         /** @description Only plans of this product. */
         "product-id": components["schemas"]["ExternalIdInput"];
-        /** @description Only plans of this rank. */
+        /** @description Only plans with this tier. */
         tier: components["schemas"]["Tier"];
-        /** @description Only plans that are shown as the one that most people take, or only the others. */
+        /** @description Only plans that are marked as the most popular, or only the others. */
         "most-popular": boolean;
-        /** @description What comes first; `-` in front turns it round. Default: `-created_at`. */
+        /** @description The field to sort by; `-` sorts in descending order. Default: `-created_at`. */
         "subscription-sort": "created_at" | "-created_at" | "renews_at" | "-renews_at";
-        /** @description Only the user with this address, in any spelling of it. A `+` is sent as `%2B`. */
+        /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
         email: string;
-        /** @description Only users whose address begins so, by address: without case, a domain in its ASCII form. */
+        /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; a domain is in its ASCII form. */
         "email-starts-with": string;
-        /** @description The name of a configured payment provider. Any other leads to no route: 404. */
+        /** @description The name of a configured payment provider. 404 if there is no such provider. */
         source: string;
-        /** @description The id of an event of a payment provider here. */
+        /** @description The id of the event in this service. */
         event_id: string;
-        /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+        /** @description The id of the endpoint. 404 if it is not a UUID. */
         endpoint_id: string;
-        /** @description Only those of this payment provider. */
+        /** @description Only records of this payment provider. */
         "provider-source": string;
         /** @description Only events in this state. */
         "provider-state": components["schemas"]["ProviderEventState"];
         /** @description Only events with this reason. */
         "provider-reason": components["schemas"]["ProviderReason"];
-        /** @description Only events about the subscription, invoice or order with this id at the provider. */
+        /** @description Only events about the subscription, invoice or order that has this id at the provider. */
         "provider-object": components["schemas"]["ProviderObjectId"];
-        /** @description Only links of objects that belong to this subscription here. */
+        /** @description Only links of objects that belong to the subscription with this id in this service. */
         "link-subscription-id": components["schemas"]["Uuid"];
-        /** @description Only links of customers who are bound to this user. */
+        /** @description Only links of customers that are bound to this user. */
         "link-user-id": components["schemas"]["Uuid"];
         /** @description Only users with one of these ids. */
         "user-ids": components["schemas"]["Uuid"][];
@@ -3068,15 +3068,15 @@ export interface components {
         "user-id": components["schemas"]["Uuid"];
         /** @description Only subscriptions to this plan. */
         "subscription-plan-id": components["schemas"]["Uuid"];
-        /** @description Only subscriptions in this state; repeated, in any of these. */
+        /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
         status: components["schemas"]["SubscriptionStatusInput"][];
         /** @description Only subscriptions that grant access now, or only those that do not. */
         "subscription-is-active": boolean;
         /** @description Only the subscription with this id at the payment provider. */
         "external-subscription-id": components["schemas"]["ExternalIdInput"];
-        /** @description Only subscriptions whose `renews_at` is before this moment, in any status: `renews_at` stays on what was cancelled, has expired or is unpaid. Ask with `status` for those to be charged. */
+        /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find those to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
         "renews-before": components["schemas"]["TimestampInput"];
-        /** @description Only subscriptions whose `renews_at` is at this moment or later, in any status. */
+        /** @description Only subscriptions with a `renews_at` at this moment or later, in any status. */
         "renews-after": components["schemas"]["TimestampInput"];
     };
     requestBodies: never;
@@ -3089,11 +3089,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Where the person is, as proxies tell it. Believed only from a trusted proxy or from a client with the scope `assert-ip`; the first untrusted hop from the right counts, of 16 at most. Garbage is passed over. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
-                /** @description Kept with the session, 512 characters of it at most, so that people recognise their sessions. */
+                /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3120,11 +3120,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Where the person is, as proxies tell it. Believed only from a trusted proxy or from a client with the scope `assert-ip`; the first untrusted hop from the right counts, of 16 at most. Garbage is passed over. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
-                /** @description Kept with the session, 512 characters of it at most, so that people recognise their sessions. */
+                /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3136,7 +3136,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The account was made; a session and its tokens. */
+            /** @description The account is created. The body has its first session and the tokens. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3151,7 +3151,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3174,7 +3174,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3201,18 +3201,18 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The caller's own `auth_id`. */
+                /** @description The `auth_id` of the signed-in user. */
                 auth_id: components["parameters"]["auth_id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The account is gone. */
+            /** @description The account is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3225,7 +3225,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3248,7 +3248,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3256,7 +3256,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How many sessions were ended: 1, or 0 if it had ended. */
+            /** @description The number of sessions that were ended: 1, or 0 if the session had already ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3271,7 +3271,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3279,7 +3279,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How many sessions were ended. */
+            /** @description The number of sessions that were ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3294,7 +3294,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3302,7 +3302,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How many sessions were ended. */
+            /** @description The number of sessions that were ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3316,25 +3316,25 @@ export interface operations {
     listPlans: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description What comes first; `-` in front turns it round. Default: `tier`. */
+                /** @description The field to sort by; `-` sorts in descending order. Default: `tier`. */
                 sort?: components["parameters"]["plan-sort"];
-                /** @description Only plans that take new subscriptions, or only those that do not. */
+                /** @description Only plans that accept new subscriptions, or only plans that do not. */
                 is_active?: components["parameters"]["plan-is-active"];
-                /** @description Only plans that are paid so often. */
+                /** @description Only plans with this billing cycle. */
                 billing_cycle?: components["parameters"]["billing-cycle"];
                 /** @description Only plans of this product. */
                 product_id?: components["parameters"]["product-id"];
-                /** @description Only plans of this rank. */
+                /** @description Only plans with this tier. */
                 tier?: components["parameters"]["tier"];
-                /** @description Only plans that are shown as the one that most people take, or only the others. */
+                /** @description Only plans that are marked as the most popular, or only the others. */
                 most_popular?: components["parameters"]["most-popular"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3357,9 +3357,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3371,7 +3371,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The plan was made. */
+            /** @description The plan is created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3386,13 +3386,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3414,13 +3414,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3446,20 +3446,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The plan is gone. */
+            /** @description The plan is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3471,29 +3471,29 @@ export interface operations {
     listSubscriptions: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description What comes first; `-` in front turns it round. Default: `-created_at`. */
+                /** @description The field to sort by; `-` sorts in descending order. Default: `-created_at`. */
                 sort?: components["parameters"]["subscription-sort"];
                 /** @description Only subscriptions of this user. */
                 user_id?: components["parameters"]["user-id"];
                 /** @description Only subscriptions to this plan. */
                 subscription_plan_id?: components["parameters"]["subscription-plan-id"];
-                /** @description Only subscriptions in this state; repeated, in any of these. */
+                /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
                 status?: components["parameters"]["status"];
                 /** @description Only subscriptions that grant access now, or only those that do not. */
                 is_active?: components["parameters"]["subscription-is-active"];
                 /** @description Only the subscription with this id at the payment provider. */
                 external_subscription_id?: components["parameters"]["external-subscription-id"];
-                /** @description Only subscriptions whose `renews_at` is before this moment, in any status: `renews_at` stays on what was cancelled, has expired or is unpaid. Ask with `status` for those to be charged. */
+                /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find those to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
                 renews_before?: components["parameters"]["renews-before"];
-                /** @description Only subscriptions whose `renews_at` is at this moment or later, in any status. */
+                /** @description Only subscriptions with a `renews_at` at this moment or later, in any status. */
                 renews_after?: components["parameters"]["renews-after"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3516,9 +3516,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3530,7 +3530,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription was made. */
+            /** @description The subscription is created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3545,13 +3545,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3573,13 +3573,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3605,20 +3605,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The subscription is gone. */
+            /** @description The subscription is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3631,15 +3631,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3665,15 +3665,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3699,15 +3699,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3733,20 +3733,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Nothing is scheduled any more. */
+            /** @description No change is scheduled now. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3759,11 +3759,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3789,15 +3789,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3822,19 +3822,19 @@ export interface operations {
     getTimeline: {
         parameters: {
             query?: {
-                /** @description Only steps after this moment. Left out, the page begins with the next step. */
+                /** @description Only steps after this moment. Without it, the page begins with the next step. */
                 after?: components["parameters"]["timeline-after"];
-                /** @description Only steps up to this moment, at most 10 years from now: a later one counts as that. Default: one year from now, or one year from `after` if that is later. */
+                /** @description Only steps up to this moment, at most 10 years from now; a later moment is reduced to that. Default: one year from now, or one year from `after` if that is later. */
                 until?: components["parameters"]["timeline-until"];
-                /** @description How many steps are returned at most, beside those at the same moment as the last. Default: `50`. */
+                /** @description The maximum number of steps. Further steps at the same moment as the last one are returned too. Default: `50`. */
                 limit?: components["parameters"]["timeline-limit"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3855,17 +3855,17 @@ export interface operations {
     listPayments: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -3886,17 +3886,17 @@ export interface operations {
     listUserPayments: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The user's id. What is no UUID names no user: 404. */
+                /** @description The id of the user. 404 if it is not a UUID. */
                 user_id: components["parameters"]["user_id"];
             };
             cookie?: never;
@@ -3918,9 +3918,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -3932,7 +3932,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The payment was made. */
+            /** @description The payment is created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3947,13 +3947,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The payment's id. What is no UUID names no payment: 404. */
+                /** @description The id of the payment. 404 if it is not a UUID. */
                 payment_id: components["parameters"]["payment_id"];
             };
             cookie?: never;
@@ -3975,13 +3975,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The payment's id. What is no UUID names no payment: 404. */
+                /** @description The id of the payment. 404 if it is not a UUID. */
                 payment_id: components["parameters"]["payment_id"];
             };
             cookie?: never;
@@ -4007,20 +4007,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The payment's id. What is no UUID names no payment: 404. */
+                /** @description The id of the payment. 404 if it is not a UUID. */
                 payment_id: components["parameters"]["payment_id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The payment is gone. */
+            /** @description The payment is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4032,17 +4032,17 @@ export interface operations {
     listDuePayments: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only payments whose `due_at` is at this moment or before. Default: now. */
+                /** @description Only payments with a `due_at` at this moment or before. Default: now. */
                 before?: components["parameters"]["due-before"];
-                /** @description `pending`: payments to collect. `processing`: payments whose collection was begun. Default: `pending`. */
+                /** @description `pending`: payments to collect. `processing`: payments that a collector has begun to collect. Default: `pending`. */
                 status?: components["parameters"]["due-status"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4065,15 +4065,15 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The payment's id. What is no UUID names no payment: 404. */
+                /** @description The id of the payment. 404 if it is not a UUID. */
                 payment_id: components["parameters"]["payment_id"];
             };
             cookie?: never;
@@ -4098,19 +4098,19 @@ export interface operations {
     listUsers: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only the user with this address, in any spelling of it. A `+` is sent as `%2B`. */
+                /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
                 email?: components["parameters"]["email"];
-                /** @description Only users whose address begins so, by address: without case, a domain in its ASCII form. */
+                /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; a domain is in its ASCII form. */
                 email_starts_with?: components["parameters"]["email-starts-with"];
                 /** @description Only users with one of these ids. */
                 id?: components["parameters"]["user-ids"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4133,13 +4133,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The user's id. What is no UUID names no user: 404. */
+                /** @description The id of the user. 404 if it is not a UUID. */
                 user_id: components["parameters"]["user_id"];
             };
             cookie?: never;
@@ -4161,11 +4161,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The user's id. What is no UUID names no user: 404. */
+                /** @description The id of the user. 404 if it is not a UUID. */
                 user_id: components["parameters"]["user_id"];
             };
             cookie?: never;
@@ -4187,11 +4187,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The user's id. What is no UUID names no user: 404. */
+                /** @description The id of the user. 404 if it is not a UUID. */
                 user_id: components["parameters"]["user_id"];
             };
             cookie?: never;
@@ -4202,7 +4202,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description How many sessions were ended. */
+            /** @description The number of sessions that were ended. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4216,15 +4216,15 @@ export interface operations {
     getEntitlement: {
         parameters: {
             query?: {
-                /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+                /** @description A feature to check; upper and lower case are different. The response then has `has_feature`. */
                 feature?: components["parameters"]["feature"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The user's id. What is no UUID names no user: 404. */
+                /** @description The id of the user. 404 if it is not a UUID. */
                 user_id: components["parameters"]["user_id"];
             };
             cookie?: never;
@@ -4249,11 +4249,11 @@ export interface operations {
                 user_id: components["parameters"]["checkout-user-id"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The plan's slug; a read also takes its id. What is none names no plan: 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -4274,11 +4274,11 @@ export interface operations {
     getMyEntitlement: {
         parameters: {
             query?: {
-                /** @description A feature to look for, compared letter by letter: the answer then has `has_feature`. */
+                /** @description A feature to check; upper and lower case are different. The response then has `has_feature`. */
                 feature?: components["parameters"]["feature"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4300,15 +4300,15 @@ export interface operations {
     listMySubscriptions: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only subscriptions in this state; repeated, in any of these. */
+                /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
                 status?: components["parameters"]["status"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4334,7 +4334,7 @@ export interface operations {
                 plan: components["parameters"]["plan"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4357,11 +4357,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -4387,11 +4387,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The subscription's id. What is no UUID names no subscription: 404. */
+                /** @description The id of the subscription. 404 if it is not a UUID. */
                 id: components["parameters"]["id"];
             };
             cookie?: never;
@@ -4416,19 +4416,19 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description The last sequence that was processed: the `next_after` of the page before. Left out, the page begins with the oldest event that is kept. Above `last`, the page is empty: the database was restored from an older copy. */
+                /** @description The sequence of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
                 after?: components["parameters"]["event-after"];
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (by the new status), or `*`, all events of plans, subscriptions and payments. Up to 50. Those of users, sessions and clients need the scope `users:read`. */
+                /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
                 type?: components["parameters"]["event-type"];
                 /** @description Only events of the record with this id. */
                 subject_id?: components["parameters"]["subject-id"];
-                /** @description How many seconds to wait for an event if there is none. Default: `0`. */
+                /** @description The number of seconds to wait if there is no event yet. Default: `0`. */
                 wait?: components["parameters"]["wait"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4450,13 +4450,13 @@ export interface operations {
     listWebhookEndpoints: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4479,9 +4479,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes the request repeatable for 24 hours: the same key with the same body gets the first answer again, with `idempotency-replayed: true`. A key counts per client and path, and only a success is kept. Give every new request a new key: the answer under an old one shows the record as it was when it was made. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4493,7 +4493,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The endpoint was made. */
+            /** @description The endpoint is created. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4508,11 +4508,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4534,13 +4534,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4566,20 +4566,20 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version that the change is meant for, or several, separated by commas, or `*`. Without it the last write wins. */
+                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The endpoint is gone. */
+            /** @description The endpoint is deleted. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4592,11 +4592,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4622,18 +4622,18 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The outcome. */
+            /** @description The result of the ping. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4648,11 +4648,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4678,11 +4678,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4693,7 +4693,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The events are due. */
+            /** @description The events are due now. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4707,17 +4707,17 @@ export interface operations {
     listParkedEvents: {
         parameters: {
             query?: {
-                /** @description How many records a page has at most. Default: `50`. */
+                /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the page before, with the same filters and the same sort; `limit` may change. */
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The endpoint's id. What is no UUID names no endpoint: 404. */
+                /** @description The id of the endpoint. 404 if it is not a UUID. */
                 endpoint_id: components["parameters"]["endpoint_id"];
             };
             cookie?: never;
@@ -4739,7 +4739,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4761,11 +4761,11 @@ export interface operations {
     getFiguresByMonth: {
         parameters: {
             query?: {
-                /** @description How many months are shown, the running one included. Default: `24`. */
+                /** @description The number of months, including the current one. Default: `24`. */
                 months?: components["parameters"]["months"];
             };
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4788,7 +4788,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4811,7 +4811,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4819,7 +4819,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does. */
+            /** @description The process runs. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4834,7 +4834,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4842,7 +4842,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It does. */
+            /** @description The store accepts writes. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4857,9 +4857,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Where the person is, as proxies tell it. Believed only from a trusted proxy or from a client with the scope `assert-ip`; the first untrusted hop from the right counts, of 16 at most. Garbage is passed over. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4882,9 +4882,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4907,9 +4907,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the caller has already, separated by commas, or `*`. */
+                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
-                /** @description Names the request in the answer and in the log, if it is 1 to 128 visible ASCII characters; anything else is passed over and a new id is made. */
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path?: never;
@@ -4917,7 +4917,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page for people. */
+            /** @description A web page. */
             200: {
                 headers: {
                     [name: string]: unknown;
