@@ -14,7 +14,7 @@ const TESTS: [&str; 6] = [
 
 const PROMISE: [(&str, &[&str]); 7] = [
     (
-        "Every event that an endpoint asks for, committed while it is enabled, is sent until it is answered with 2xx: at least once.",
+        "An endpoint gets every event of its `types` that is committed while it is enabled, at least once: the event is sent until the response is 2xx.",
         &[
             "many_events_are_sent_once_and_the_cursor_passes_them",
             "random_lives_are_sent_to_receivers_that_come_and_go",
@@ -35,7 +35,7 @@ const PROMISE: [(&str, &[&str]); 7] = [
         ],
     ),
     (
-        "Events of one record are sent in the order of their versions, each after the one before was accepted or given up.",
+        "Events of one record are sent in the order of their versions, each after the previous one was accepted or given up.",
         &[
             "of_each_record_one_event_is_in_flight_at_a_time",
             "a_later_event_of_a_parked_record_is_not_sent_before_it",
