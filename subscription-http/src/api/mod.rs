@@ -166,7 +166,7 @@ impl Api {
                 Box::pin(body.read_json(timeouts.body, most, &call.headers)).await?
             };
         }
-        let answer = timeout(timeouts.handler, (route.handler)(call)).await;
+        let answer = timeout(timeouts.handler, route.handler.handle(call)).await;
         answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
     }
 

@@ -4,7 +4,6 @@
 //! area of the API has a file in `handlers/` with its routes; [`AREAS`] is the whole table.
 
 use std::borrow::Cow;
-use std::future::Future;
 use std::pin::Pin;
 
 use http::Method;
@@ -158,7 +157,22 @@ pub(crate) const fn scope(scope: Scope) -> Needs {
 /// The future of a handler.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
 
-pub(crate) type Handler = fn(Box<Call>) -> Answer;
+/// The handler of a route: an `async fn` of the call.
+pub(crate) type Handler = &'static dyn Handle;
+
+pub(crate) trait Handle: Sync {
+    fn handle(&self, call: Box<Call>) -> Answer;
+}
+
+impl<F, A> Handle for F
+where
+    F: Fn(Box<Call>) -> A + Sync,
+    A: Future<Output = Result<Reply, ApiError>> + Send + 'static,
+{
+    fn handle(&self, call: Box<Call>) -> Answer {
+        Box::pin(self(call))
+    }
+}
 
 /// One route.
 #[derive(Clone, Copy)]

@@ -18,34 +18,26 @@ pub(crate) static AREA: Area = Area {
         &[
             Route {
                 limit: Some(RouteLimit::SignIn),
-                ..post("/authentication/sign-in", scope(Auth), |call| Box::pin(sign_in(call)))
+                ..post("/authentication/sign-in", scope(Auth), &sign_in)
             },
             Route {
                 limit: Some(RouteLimit::SignIn),
-                ..post("/authentication/sign-up", scope(Auth), |call| Box::pin(sign_up(call)))
+                ..post("/authentication/sign-up", scope(Auth), &sign_up)
             },
-            post_empty("/authentication/user-logged-in", Bearer, |call| {
-                Box::pin(user_logged_in(call))
-            }),
+            post_empty("/authentication/user-logged-in", Bearer, &user_logged_in),
             Route {
                 limit: Some(RouteLimit::Refresh),
-                ..post("/authentication/refresh-token", scope(Auth), |call| {
-                    Box::pin(refresh_token(call))
-                })
+                ..post("/authentication/refresh-token", scope(Auth), &refresh_token)
             },
-            delete("/authentication/delete-my-account/{auth_id}", Bearer, |call| {
-                Box::pin(delete_my_account(call))
-            }),
-            get("/authentication/tokens", Bearer, |call| Box::pin(tokens(call))),
-            post_empty("/authentication/tokens/logout", BearerEvenExpired, |call| {
-                Box::pin(logout(call))
-            }),
-            post_empty("/authentication/tokens/revoke-all", Bearer, |call| {
-                Box::pin(revoke_all(call))
-            }),
-            post_empty("/authentication/tokens/revoke-all-except-current", Bearer, |call| {
-                Box::pin(revoke_all_except_current(call))
-            }),
+            delete("/authentication/delete-my-account/{auth_id}", Bearer, &delete_my_account),
+            get("/authentication/tokens", Bearer, &tokens),
+            post_empty("/authentication/tokens/logout", BearerEvenExpired, &logout),
+            post_empty("/authentication/tokens/revoke-all", Bearer, &revoke_all),
+            post_empty(
+                "/authentication/tokens/revoke-all-except-current",
+                Bearer,
+                &revoke_all_except_current,
+            ),
         ],
     )
 };

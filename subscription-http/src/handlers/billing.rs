@@ -22,32 +22,22 @@ use crate::api::{ApiError, Call, Refusal, Reply};
 pub(crate) static AREA: Area = Area::new(
     "/",
     &[
-        post_optional("/subscriptions/{id}/cancel", scope(SubscriptionsWrite), |call| {
-            Box::pin(cancel(call))
-        }),
-        post_optional("/subscriptions/{id}/resume", scope(SubscriptionsWrite), |call| {
-            Box::pin(resume(call))
-        }),
-        post_optional("/subscriptions/{id}/pause", scope(SubscriptionsWrite), |call| {
-            Box::pin(pause(call))
-        }),
-        delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), |call| {
-            Box::pin(unschedule(call))
-        }),
-        billed(post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), |call| {
-            Box::pin(change_plan(call))
-        })),
-        billed(post("/subscriptions/{id}/change-plan/preview", scope(SubscriptionsRead), |call| {
-            Box::pin(preview_plan_change(call))
-        })),
-        billed(list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), |call| {
-            Box::pin(timeline(call))
-        })),
-        billed(list("/due-payments", scope(PaymentsRead), |call| Box::pin(due_payments(call)))),
+        post_optional("/subscriptions/{id}/cancel", scope(SubscriptionsWrite), &cancel),
+        post_optional("/subscriptions/{id}/resume", scope(SubscriptionsWrite), &resume),
+        post_optional("/subscriptions/{id}/pause", scope(SubscriptionsWrite), &pause),
+        delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), &unschedule),
+        billed(post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), &change_plan)),
+        billed(post(
+            "/subscriptions/{id}/change-plan/preview",
+            scope(SubscriptionsRead),
+            &preview_plan_change,
+        )),
+        billed(list("/subscriptions/{id}/timeline", scope(SubscriptionsRead), &timeline)),
+        billed(list("/due-payments", scope(PaymentsRead), &due_payments)),
         billed(post_optional(
             "/subscription-payments/{payment_id}/retry",
             scope(PaymentsWrite),
-            |call| Box::pin(retry(call)),
+            &retry,
         )),
     ],
 );

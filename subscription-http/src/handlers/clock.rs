@@ -18,10 +18,7 @@ pub(crate) static AREA: Area = Area::new(
     "/clock",
     &of_part(
         ApiPart::Clock,
-        [
-            get("/clock", Nothing, |call| Box::pin(show(call))),
-            post("/clock/advance", Nothing, |call| Box::pin(advance(call))),
-        ],
+        [get("/clock", Nothing, &show), post("/clock/advance", Nothing, &advance)],
     ),
 );
 

@@ -15,11 +15,11 @@ pub(crate) static AREA: Area = Area::new(
     &of_part(
         ApiPart::Console,
         [
-            get("/console", Needs::Nothing, |call| Box::pin(to_folder(call))),
-            get("/console/", Needs::Nothing, |call| Box::pin(index(call))),
-            get("/console/settings", Needs::Nothing, |call| Box::pin(settings(call))),
-            get("/console/client", Needs::Client, |call| Box::pin(client(call))),
-            get("/console/{file}", Needs::Nothing, |call| Box::pin(file(call))),
+            get("/console", Needs::Nothing, &to_folder),
+            get("/console/", Needs::Nothing, &index),
+            get("/console/settings", Needs::Nothing, &settings),
+            get("/console/client", Needs::Client, &client),
+            get("/console/{file}", Needs::Nothing, &file),
         ],
     ),
 );

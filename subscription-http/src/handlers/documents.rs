@@ -16,9 +16,9 @@ use crate::openapi::{self, Prepared};
 pub(crate) static AREA: Area = Area::new(
     "/",
     &[
-        get("/.well-known/jwks.json", Nothing, |call| Box::pin(public_keys(call))),
-        get("/openapi.json", Nothing, |call| Box::pin(openapi(call))),
-        get("/docs", Nothing, |call| Box::pin(docs(call))),
+        get("/.well-known/jwks.json", Nothing, &public_keys),
+        get("/openapi.json", Nothing, &openapi),
+        get("/docs", Nothing, &docs),
     ],
 );
 

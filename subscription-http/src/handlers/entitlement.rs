@@ -14,9 +14,7 @@ pub(crate) static AREA: Area = Area {
     is_private: true,
     ..Area::new(
         "/users/",
-        &[list("/users/{user_id}/entitlement", scope(SubscriptionsRead), |call| {
-            Box::pin(of_user(call))
-        })],
+        &[list("/users/{user_id}/entitlement", scope(SubscriptionsRead), &of_user)],
     )
 };
 

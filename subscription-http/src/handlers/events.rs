@@ -13,8 +13,7 @@ use crate::api::input::bounds::{EVENT_TYPES_MAX, EVENT_WAIT_SECONDS_MAX};
 use crate::api::routes::{Area, list, scope};
 use crate::api::{ApiError, Call, Reply};
 
-pub(crate) static AREA: Area =
-    Area::new("/events", &[list("/events", scope(EventsRead), |call| Box::pin(read(call)))]);
+pub(crate) static AREA: Area = Area::new("/events", &[list("/events", scope(EventsRead), &read)]);
 
 const PARAMETERS: [&str; 5] = ["after", "limit", "type", "subject_id", "wait"];
 

@@ -17,20 +17,16 @@ pub(crate) static AREA: Area = Area {
     ..Area::new(
         "/me/",
         &[
-            list("/me/entitlement", Bearer, |call| Box::pin(show_entitlement(call))),
-            list("/me/subscriptions", Bearer, |call| Box::pin(list_page(call))),
-            list("/me/checkout-link", Bearer, |call| Box::pin(checkout_link(call))),
+            list("/me/entitlement", Bearer, &show_entitlement),
+            list("/me/subscriptions", Bearer, &list_page),
+            list("/me/checkout-link", Bearer, &checkout_link),
             Route {
                 self_service: Some(SelfService::Cancel),
-                ..post_optional("/me/subscriptions/{id}/cancel", Bearer, |call| {
-                    Box::pin(cancel(call))
-                })
+                ..post_optional("/me/subscriptions/{id}/cancel", Bearer, &cancel)
             },
             Route {
                 self_service: Some(SelfService::Resume),
-                ..post_optional("/me/subscriptions/{id}/resume", Bearer, |call| {
-                    Box::pin(resume(call))
-                })
+                ..post_optional("/me/subscriptions/{id}/resume", Bearer, &resume)
             },
         ],
     )

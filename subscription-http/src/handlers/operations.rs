@@ -11,17 +11,12 @@ pub(crate) static HEALTH: Area = Area {
     for_operators: true,
     ..Area::new(
         "/health/",
-        &[
-            get("/health/live", Nothing, |call| Box::pin(live(call))),
-            get("/health/ready", Nothing, |call| Box::pin(ready(call))),
-        ],
+        &[get("/health/live", Nothing, &live), get("/health/ready", Nothing, &ready)],
     )
 };
 
-pub(crate) static METRICS: Area = Area {
-    for_operators: true,
-    ..Area::new("/metrics", &[get("/metrics", Loopback, |call| Box::pin(metrics(call)))])
-};
+pub(crate) static METRICS: Area =
+    Area { for_operators: true, ..Area::new("/metrics", &[get("/metrics", Loopback, &metrics)]) };
 
 /// Answers as long as the process runs.
 async fn live(_: Box<Call>) -> Result<Reply, ApiError> {

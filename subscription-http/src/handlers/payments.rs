@@ -10,16 +10,10 @@ use crate::api::{ApiError, Call, Reply};
 pub(crate) static AREA: Area = Area::new(
     "/subscription-payments",
     &[
-        get("/subscription-payments/{payment_id}", scope(PaymentsRead), |call| {
-            Box::pin(show(call))
-        }),
-        post("/subscription-payments", scope(PaymentsWrite), |call| Box::pin(create(call))),
-        put("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
-            Box::pin(update(call))
-        }),
-        delete("/subscription-payments/{payment_id}", scope(PaymentsWrite), |call| {
-            Box::pin(remove(call))
-        }),
+        get("/subscription-payments/{payment_id}", scope(PaymentsRead), &show),
+        post("/subscription-payments", scope(PaymentsWrite), &create),
+        put("/subscription-payments/{payment_id}", scope(PaymentsWrite), &update),
+        delete("/subscription-payments/{payment_id}", scope(PaymentsWrite), &remove),
     ],
 );
 

@@ -11,14 +11,12 @@ use crate::api::{ApiError, Call, Reply};
 pub(crate) static AREA: Area = Area::new(
     "/subscription-plans",
     &[
-        list("/subscription-plans", scope(PlansRead), |call| Box::pin(list_page(call))),
-        get("/subscription-plans/{slug}", scope(PlansRead), |call| Box::pin(show(call))),
-        list("/subscription-plans/{slug}/checkout-link", scope(SubscriptionsRead), |call| {
-            Box::pin(checkout_link(call))
-        }),
-        post("/subscription-plans", scope(PlansWrite), |call| Box::pin(create(call))),
-        put("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(update(call))),
-        delete("/subscription-plans/{slug}", scope(PlansWrite), |call| Box::pin(remove(call))),
+        list("/subscription-plans", scope(PlansRead), &list_page),
+        get("/subscription-plans/{slug}", scope(PlansRead), &show),
+        list("/subscription-plans/{slug}/checkout-link", scope(SubscriptionsRead), &checkout_link),
+        post("/subscription-plans", scope(PlansWrite), &create),
+        put("/subscription-plans/{slug}", scope(PlansWrite), &update),
+        delete("/subscription-plans/{slug}", scope(PlansWrite), &remove),
     ],
 );
 

@@ -32,23 +32,15 @@ pub(crate) static AREA: Area = Area {
                 Route {
                     body_bytes_max: Some(WEBHOOK_BYTES_MAX),
                     limit: Some(RouteLimit::Webhook),
-                    ..post("/provider-webhooks/{source}", Needs::Signature, |call| {
-                        Box::pin(receive(call))
-                    })
+                    ..post("/provider-webhooks/{source}", Needs::Signature, &receive)
                 },
-                get("/providers", scope(ProvidersRead), |call| Box::pin(overview(call))),
-                list("/provider-events", scope(ProvidersRead), |call| Box::pin(events(call))),
-                get("/provider-events/{event_id}", scope(ProvidersRead), |call| {
-                    Box::pin(event(call))
-                }),
-                post_optional(
-                    "/provider-events/{event_id}/replay",
-                    scope(ProvidersWrite),
-                    |call| Box::pin(replay(call)),
-                ),
-                list("/provider-links", scope(ProvidersRead), |call| Box::pin(links(call))),
-                post("/provider-links", scope(ProvidersWrite), |call| Box::pin(link(call))),
-                post("/provider-syncs", scope(ProvidersWrite), |call| Box::pin(sync(call))),
+                get("/providers", scope(ProvidersRead), &overview),
+                list("/provider-events", scope(ProvidersRead), &events),
+                get("/provider-events/{event_id}", scope(ProvidersRead), &event),
+                post_optional("/provider-events/{event_id}/replay", scope(ProvidersWrite), &replay),
+                list("/provider-links", scope(ProvidersRead), &links),
+                post("/provider-links", scope(ProvidersWrite), &link),
+                post("/provider-syncs", scope(ProvidersWrite), &sync),
             ],
         ),
     )

@@ -19,8 +19,8 @@ pub(crate) static AREA: Area = Area {
         &of_part(
             ApiPart::Figures,
             [
-                list("/stats/now", scope(SubscriptionsRead), |call| Box::pin(now(call))),
-                list("/stats/months", scope(PaymentsRead), |call| Box::pin(months(call))),
+                list("/stats/now", scope(SubscriptionsRead), &now),
+                list("/stats/months", scope(PaymentsRead), &months),
             ],
         ),
     )

@@ -13,12 +13,12 @@ use crate::api::{ApiError, Call, Reply};
 pub(crate) static AREA: Area = Area::new(
     "/subscriptions",
     &[
-        list("/subscriptions", scope(SubscriptionsRead), |call| Box::pin(list_page(call))),
-        get("/subscriptions/{id}", scope(SubscriptionsRead), |call| Box::pin(show(call))),
-        list("/subscriptions/{id}/payments", scope(PaymentsRead), |call| Box::pin(payments(call))),
-        post("/subscriptions", scope(SubscriptionsWrite), |call| Box::pin(create(call))),
-        put("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(update(call))),
-        delete("/subscriptions/{id}", scope(SubscriptionsWrite), |call| Box::pin(remove(call))),
+        list("/subscriptions", scope(SubscriptionsRead), &list_page),
+        get("/subscriptions/{id}", scope(SubscriptionsRead), &show),
+        list("/subscriptions/{id}/payments", scope(PaymentsRead), &payments),
+        post("/subscriptions", scope(SubscriptionsWrite), &create),
+        put("/subscriptions/{id}", scope(SubscriptionsWrite), &update),
+        delete("/subscriptions/{id}", scope(SubscriptionsWrite), &remove),
     ],
 );
 

@@ -20,13 +20,11 @@ pub(crate) static AREA: Area = Area {
     ..Area::new(
         "/users",
         &[
-            list("/users", scope(UsersRead), |call| Box::pin(list_page(call))),
-            get("/users/{user_id}", scope(UsersRead), |call| Box::pin(show(call))),
-            get("/users/{user_id}/sessions", scope(UsersRead), |call| Box::pin(sessions(call))),
-            list("/users/{user_id}/payments", scope(PaymentsRead), |call| Box::pin(payments(call))),
-            post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), |call| {
-                Box::pin(revoke_sessions(call))
-            }),
+            list("/users", scope(UsersRead), &list_page),
+            get("/users/{user_id}", scope(UsersRead), &show),
+            get("/users/{user_id}/sessions", scope(UsersRead), &sessions),
+            list("/users/{user_id}/payments", scope(PaymentsRead), &payments),
+            post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), &revoke_sessions),
         ],
     )
 };

@@ -25,34 +25,20 @@ pub(crate) static AREA: Area = Area {
         &of_part(
             ApiPart::Webhooks,
             [
-                post("/webhook-endpoints", scope(WebhooksWrite), |call| Box::pin(create(call))),
-                list("/webhook-endpoints", scope(WebhooksRead), |call| Box::pin(list_page(call))),
-                get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), |call| {
-                    Box::pin(show(call))
-                }),
-                put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
-                    Box::pin(update(call))
-                }),
-                delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), |call| {
-                    Box::pin(remove(call))
-                }),
+                post("/webhook-endpoints", scope(WebhooksWrite), &create),
+                list("/webhook-endpoints", scope(WebhooksRead), &list_page),
+                get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), &show),
+                put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &update),
+                delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &remove),
                 post_optional(
                     "/webhook-endpoints/{endpoint_id}/rotate-secret",
                     scope(WebhooksWrite),
-                    |call| Box::pin(rotate_secret(call)),
+                    &rotate_secret,
                 ),
-                post_empty("/webhook-endpoints/{endpoint_id}/ping", scope(WebhooksWrite), |call| {
-                    Box::pin(ping(call))
-                }),
-                post("/webhook-endpoints/{endpoint_id}/rewind", scope(WebhooksWrite), |call| {
-                    Box::pin(rewind(call))
-                }),
-                post("/webhook-endpoints/{endpoint_id}/resend", scope(WebhooksWrite), |call| {
-                    Box::pin(resend(call))
-                }),
-                list("/webhook-endpoints/{endpoint_id}/parked", scope(WebhooksRead), |call| {
-                    Box::pin(parked(call))
-                }),
+                post_empty("/webhook-endpoints/{endpoint_id}/ping", scope(WebhooksWrite), &ping),
+                post("/webhook-endpoints/{endpoint_id}/rewind", scope(WebhooksWrite), &rewind),
+                post("/webhook-endpoints/{endpoint_id}/resend", scope(WebhooksWrite), &resend),
+                list("/webhook-endpoints/{endpoint_id}/parked", scope(WebhooksRead), &parked),
             ],
         ),
     )
