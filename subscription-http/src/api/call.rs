@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use serde::Serialize;
 use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
-use subscription_core::store::{Idempotency, Page};
+use subscription_core::store::{Idempotency, Page, Position};
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
 use super::Surface;
@@ -161,8 +161,13 @@ impl Call {
         Ok(has)
     }
 
+    /// The position of the cursor in the query, if there is one.
+    pub(crate) fn after(&self) -> Result<Option<Position>, ApiError> {
+        self.cursors()?.after(&self.query)
+    }
+
     /// The cursors of the requested list.
-    pub(crate) fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
+    fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
         let user = self.caller.as_ref().map(|caller| caller.claims.sub);
         let variable = self.variable.as_ref().map(|(name, value)| (*name, value.as_str()));
@@ -195,18 +200,18 @@ impl Call {
         Ok(Reply::json_bytes(StatusCode::OK, body))
     }
 
-    /// A page of records whose JSON is not cached.
-    pub(crate) fn page_of<'r, T, B>(&self, page: &'r Page<Arc<T>>) -> Result<Reply, ApiError>
-    where
-        B: Serialize + From<&'r T>,
-    {
-        let data: Vec<B> = page.items.iter().map(|record| B::from(&**record)).collect();
+    /// A page of records whose JSON is not cached; `data` shows them.
+    pub(crate) fn page_of<T>(
+        &self,
+        page: &Page<T>,
+        data: &[impl Serialize],
+    ) -> Result<Reply, ApiError> {
         let next_cursor = self.next_cursor(page)?;
         Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
     }
 
     /// The cursor of the page after this one.
-    pub(crate) fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
+    fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
         let next = page.next.as_ref();
         next.map(|position| self.cursors()?.write(position, &self.query)).transpose()
     }

@@ -127,9 +127,8 @@ async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
     query.expect(&["limit", "cursor", "before", "status"], &[])?;
     let status = query.one_of("status", COLLECTED)?.unwrap_or(PaymentStatus::Pending);
     let before = query.read("before")?.unwrap_or_else(|| call.service().now());
-    let asked = DuePayments::until(status, before)
-        .with_after(call.cursors()?.after(query)?)
-        .with_limit(query.limit()?);
+    let asked =
+        DuePayments::until(status, before).with_after(call.after()?).with_limit(query.limit()?);
     let page = billing(&call)?.due_payments(asked).await?;
     call.page(&page)
 }

@@ -7,7 +7,7 @@ use subscription_core::{Action, Error, NoInput, Plan, Slug, Subscription, UserId
 
 use super::entitlement;
 use crate::api::admission::self_service::SelfService;
-use crate::api::output::bodies::{MySubscription, PageBody};
+use crate::api::output::bodies::MySubscription;
 use crate::api::routes::Needs::Bearer;
 use crate::api::routes::{Area, Route, list, post_optional};
 use crate::api::{ApiError, Call, Refusal, Reply};
@@ -44,9 +44,8 @@ async fn show_entitlement(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor", "status"], &["status"])?;
-    let cursors = call.cursors()?;
     let filter = SubscriptionFilter::default().with_statuses(query.read_all("status")?);
-    let asked = SubscriptionQuery::default().with_after(cursors.after(query)?);
+    let asked = SubscriptionQuery::default().with_after(call.after()?);
     let asked = asked.with_limit(query.limit()?);
     let filter = filter.with_user_id(user(&call).await?);
     let page = call.service().subscriptions(asked.with_filter(filter)).await?;
@@ -59,9 +58,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .iter()
         .zip(&plans)
         .filter_map(|(subscription, plan)| Some(shown(&call, subscription, plan.as_deref()?)));
-    let data = shown.collect();
-    let next_cursor = call.next_cursor(&page)?;
-    Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+    let data: Vec<_> = shown.collect();
+    call.page_of(&page, &data)
 }
 
 /// The plan of a subscription; `None` if both were deleted since the subscription was read.

@@ -33,7 +33,6 @@ const ORDERS: [(&str, PlanOrder); 4] = [
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &[])?;
-    let cursors = call.cursors()?;
     let (order, direction) = query.sort(&ORDERS)?.unwrap_or_default();
     let filter = PlanFilter::default()
         .with_is_active(query.boolean("is_active")?)
@@ -41,7 +40,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_product_id(query.read("product_id")?)
         .with_tier(query.read("tier")?)
         .with_most_popular(query.boolean("most_popular")?);
-    let after = cursors.after(query)?;
+    let after = call.after()?;
     let limit = query.limit()?;
     let asked = PlanQuery::default()
         .with_filter(filter)

@@ -16,7 +16,6 @@ use subscription_core::{
 
 use crate::api::admission::rate::{RateStatus, RouteLimit};
 use crate::api::input::bounds::WEBHOOK_BYTES_MAX;
-use crate::api::output::bodies::PageBody;
 use crate::api::routes::{
     ApiPart, Area, Needs, Route, get, list, of_part, post, post_optional, scope,
 };
@@ -131,10 +130,9 @@ async fn events(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_state(query.read("state")?)
         .with_reason(query.read("reason")?)
         .with_object(query.read::<ObjectId>("object")?);
-    let after = call.cursors()?.after(query)?;
+    let after = call.after()?;
     let page = providers(&call)?.events(&filter, after, query.limit()?).await?;
-    let next_cursor = call.next_cursor(&page)?;
-    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
+    call.page_of(&page, &page.items)
 }
 
 async fn event(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -153,10 +151,9 @@ async fn links(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_source(query.read::<Slug>("source")?)
         .with_subscription_id(query.read::<SubscriptionId>("subscription_id")?)
         .with_user_id(query.read::<UserId>("user_id")?);
-    let after = call.cursors()?.after(query)?;
+    let after = call.after()?;
     let page = providers(&call)?.links(&filter, after, query.limit()?).await?;
-    let next_cursor = call.next_cursor(&page)?;
-    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
+    call.page_of(&page, &page.items)
 }
 
 async fn link(call: Box<Call>) -> Result<Reply, ApiError> {

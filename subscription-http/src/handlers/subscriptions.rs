@@ -41,7 +41,6 @@ const ORDERS: [(&str, SubscriptionOrder); 2] =
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&PARAMETERS, &["status"])?;
-    let cursors = call.cursors()?;
     let newest_first = (SubscriptionOrder::CreatedAt, Direction::Descending);
     let (order, direction) = query.sort(&ORDERS)?.unwrap_or(newest_first);
     let filter = SubscriptionFilter::default()
@@ -52,7 +51,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_external_subscription_id(query.read("external_subscription_id")?)
         .with_renews_before(query.read("renews_before")?)
         .with_renews_after(query.read("renews_after")?);
-    let after = cursors.after(query)?;
+    let after = call.after()?;
     let limit = query.limit()?;
     let now = call.service().now();
     let asked = SubscriptionQuery::default()
@@ -87,7 +86,7 @@ pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQu
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;
     let of = of.with_direction(Direction::Descending).with_limit(query.limit()?);
-    Ok(of.with_after(call.cursors()?.after(query)?))
+    Ok(of.with_after(call.after()?))
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -4,7 +4,6 @@ use http::StatusCode;
 use serde_json::json;
 use subscription_core::NoInput;
 use subscription_core::auth::Scope::{PaymentsRead, UsersRead, UsersWrite};
-use subscription_core::auth::User;
 use subscription_core::events::Actor;
 use subscription_core::store::{PaymentQuery, UserFilter};
 
@@ -48,9 +47,10 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     query.expect(&["limit", "cursor", "email", "email_starts_with", "id"], &["id"])?;
     let filter = filter(query)?;
     let limit = query.limit()?;
-    let after = call.cursors()?.after(query)?;
+    let after = call.after()?;
     let page = call.auth().users(filter, after, limit).await?;
-    call.page_of::<User, UserBody<'_>>(&page)
+    let data: Vec<_> = page.items.iter().map(|user| UserBody::from(&**user)).collect();
+    call.page_of(&page, &data)
 }
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -11,7 +11,6 @@ use subscription_core::webhooks::{
 };
 
 use super::events::{ShownEvent, shown};
-use crate::api::output::bodies::PageBody;
 use crate::api::routes::{
     ApiPart, Area, delete, get, list, of_part, post, post_empty, post_optional, put, scope,
 };
@@ -111,10 +110,9 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;
-    let after = call.cursors()?.after(query)?;
+    let after = call.after()?;
     let page = webhooks(&call)?.list(after, query.limit()?).await?;
-    let next_cursor = call.next_cursor(&page)?;
-    Reply::ok(&PageBody { has_more: next_cursor.is_some(), data: page.items, next_cursor })
+    call.page_of(&page, &page.items)
 }
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -208,11 +206,10 @@ impl<'a> ParkedBody<'a> {
 async fn parked(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;
-    let after = call.cursors()?.after(query)?;
+    let after = call.after()?;
     let page = webhooks(&call)?.parked(call.path("endpoint_id")?, after, query.limit()?).await?;
     let may_read_users = may_read_users(&call)?;
     let data = page.items.iter().map(|parked| ParkedBody::new(parked, may_read_users));
-    let data = data.collect::<Result<_, _>>()?;
-    let next_cursor = call.next_cursor(&page)?;
-    Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+    let data: Vec<_> = data.collect::<Result<_, _>>()?;
+    call.page_of(&page, &data)
 }

@@ -48,8 +48,8 @@ impl<'a> From<&'a User> for AccountBody<'a> {
 
 /// A page of a list.
 #[derive(Serialize)]
-pub(crate) struct PageBody<T> {
-    pub(crate) data: Vec<T>,
+pub(crate) struct PageBody<'a, T> {
+    pub(crate) data: &'a [T],
     pub(crate) has_more: bool,
     pub(crate) next_cursor: Option<String>,
 }
