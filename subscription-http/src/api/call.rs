@@ -42,10 +42,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn service(&self) -> &SubscriptionService {
-        &self.service
-    }
-
     pub(crate) fn auth(&self) -> &Authentication {
         &self.state.auth
     }

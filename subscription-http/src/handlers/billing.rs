@@ -75,14 +75,14 @@ async fn pause(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     let idempotency = call.idempotency()?;
-    let act = |version| call.service().act_once(id, version, action, idempotency.clone());
+    let act = |version| call.service.act_once(id, version, action, idempotency.clone());
     let acted = call.if_match(act).await?;
     Ok(call.whole_record(StatusCode::OK, &acted.record)?.replayed(acted.replayed))
 }
 
 async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
-    let drop = |version| call.service().act_once(id, version, Action::Unschedule, None);
+    let drop = |version| call.service.act_once(id, version, Action::Unschedule, None);
     match call.if_match(drop).await {
         // Nothing is ever scheduled for a subscription that its callers manage.
         Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
@@ -112,7 +112,7 @@ async fn preview_plan_change(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["after", "until", "limit"], &[])?;
-    let now = call.service().now();
+    let now = call.service.now();
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
@@ -126,7 +126,7 @@ async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor", "before", "status"], &[])?;
     let status = query.one_of("status", COLLECTED)?.unwrap_or(PaymentStatus::Pending);
-    let before = query.read("before")?.unwrap_or_else(|| call.service().now());
+    let before = query.read("before")?.unwrap_or_else(|| call.service.now());
     let asked =
         DuePayments::until(status, before).with_after(call.after()?).with_limit(query.limit()?);
     let page = billing(&call)?.due_payments(asked).await?;

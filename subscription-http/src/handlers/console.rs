@@ -88,9 +88,9 @@ async fn settings(call: Box<Call>) -> Result<Reply, ApiError> {
             Clients::Anybody => "development",
             Clients::Known => "production",
         },
-        users: if call.service().checks_users() { "accounts" } else { "any" },
+        users: if call.service.checks_users() { "accounts" } else { "any" },
         clock: if call.served().has(ApiPart::Clock) { "manual" } else { "system" },
-        now: call.service().now(),
+        now: call.service.now(),
         capabilities: served.map(|(_, name)| name).collect(),
     };
     Ok(guarded(Reply::ok(&settings)?).no_store())

@@ -26,7 +26,7 @@ async fn of_user(call: Box<Call>) -> Result<Reply, ApiError> {
 pub(super) async fn show(call: &Call, user_id: UserId) -> Result<Reply, ApiError> {
     call.query.expect(&["feature"], &[])?;
     let feature = call.query.text("feature")?;
-    let entitlement = call.service().entitlement(user_id).await?;
+    let entitlement = call.service.entitlement(user_id).await?;
     let mut json = Vec::with_capacity(JSON_BYTES);
     serde_json::to_writer(&mut json, &entitlement).map_err(ApiError::unforeseen)?;
     if let Some(feature) = feature {

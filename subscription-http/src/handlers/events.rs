@@ -51,7 +51,7 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     // The answer must be sent before the time of the handler is over.
     let wait = wait.min(state.timeouts.handler * 5 / 6);
     let client = &call.client()?.id;
-    show(&state.long_polls.read(call.service(), client, asked, after, wait).await?)
+    show(&state.long_polls.read(&call.service, client, asked, after, wait).await?)
 }
 
 /// The types that are asked for. Events of users, sessions and clients need a scope of their own.

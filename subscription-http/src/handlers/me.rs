@@ -48,7 +48,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let asked = SubscriptionQuery::default().with_after(call.after()?);
     let asked = asked.with_limit(query.limit()?);
     let filter = filter.with_user_id(user(&call).await?);
-    let page = call.service().subscriptions(asked.with_filter(filter)).await?;
+    let page = call.service.subscriptions(asked.with_filter(filter)).await?;
     let mut plans = Vec::with_capacity(page.items.len());
     for subscription in &page.items {
         plans.push(plan_of(&call, subscription).await?);
@@ -64,7 +64,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
 
 /// The plan of a subscription; `None` if both were deleted since the subscription was read.
 async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<Plan>>, ApiError> {
-    match call.service().plan_by_id(subscription.subscription_plan_id).await {
+    match call.service.plan_by_id(subscription.subscription_plan_id).await {
         Ok(plan) => Ok(Some(plan)),
         Err(Error::NotFound { .. }) => Ok(None),
         Err(error) => Err(error.into()),
@@ -79,7 +79,7 @@ fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MyS
             SelfService::Cancel => Action::Leave,
             SelfService::Resume => Action::Uncancel,
         };
-        call.service().allows(subscription, action)
+        call.service.allows(subscription, action)
     });
     MySubscription::new(subscription, plan, actions)
 }
@@ -88,7 +88,7 @@ async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
     call.query.expect(&["plan"], &[])?;
     let slug: Slug = call.query.required("plan")?;
     let hosts = &call.state.checkout_hosts;
-    Reply::ok(&call.service().checkout_link(&slug, user(&call).await?, hosts).await?)
+    Reply::ok(&call.service.checkout_link(&slug, user(&call).await?, hosts).await?)
 }
 
 async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -104,7 +104,7 @@ async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
     let user_id = user(call).await?;
-    let changed = match call.service().act_of(user_id, call.path("id")?, action).await {
+    let changed = match call.service.act_of(user_id, call.path("id")?, action).await {
         Err(Error::NotFound { .. }) => return Err(Refusal::NotFound.into()),
         changed => changed?,
     };

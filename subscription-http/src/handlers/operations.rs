@@ -25,7 +25,7 @@ async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
 
 /// Checks that the store accepts writes.
 async fn ready(call: Box<Call>) -> Result<Reply, ApiError> {
-    call.state.readiness.check(call.service()).await?;
+    call.state.readiness.check(&call.service).await?;
     Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"ready"}"#[..]))
 }
 

@@ -18,13 +18,13 @@ pub(crate) static AREA: Area = Area::new(
 );
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
-    let payment = call.service().payment(call.path("payment_id")?).await?;
+    let payment = call.service.payment(call.path("payment_id")?).await?;
     call.record(&payment)
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.input(NewPayment::from_json)?;
-    let created = call.service().create_payment_once(new, call.idempotency()?).await?;
+    let created = call.service.create_payment_once(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscription-payments/{}", made.id)).replayed(created.replayed))
@@ -33,13 +33,13 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("payment_id")?;
     let changes = call.input(PaymentChanges::from_json)?;
-    let update = |version| call.service().update_payment_if(id, version, changes.clone());
+    let update = |version| call.service.update_payment_if(id, version, changes.clone());
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("payment_id")?;
-    call.if_match(|version| call.service().delete_payment_if(id, version)).await?;
+    call.if_match(|version| call.service.delete_payment_if(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

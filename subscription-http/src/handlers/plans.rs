@@ -48,14 +48,14 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_direction(direction)
         .with_after(after)
         .with_limit(limit);
-    let page = call.service().plans(asked).await?;
+    let page = call.service.plans(asked).await?;
     call.page(&page)
 }
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
-    let plan = match (call.service().plan(&slug).await, slug.as_str().parse()) {
-        (Err(Error::NotFound { .. }), Ok(id)) => call.service().plan_by_id(id).await?,
+    let plan = match (call.service.plan(&slug).await, slug.as_str().parse()) {
+        (Err(Error::NotFound { .. }), Ok(id)) => call.service.plan_by_id(id).await?,
         (found, _) => found?,
     };
     call.record(&plan)
@@ -66,12 +66,12 @@ async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
     let user_id = call.query.required("user_id")?;
     let hosts = &call.state.checkout_hosts;
-    Reply::ok(&call.service().checkout_link(&slug, user_id, hosts).await?)
+    Reply::ok(&call.service.checkout_link(&slug, user_id, hosts).await?)
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.input(NewPlan::from_json)?;
-    let created = call.service().create_plan_once(new, call.idempotency()?).await?;
+    let created = call.service.create_plan_once(new, call.idempotency()?).await?;
     let plan = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, plan)?;
     Ok(reply.location(&format!("subscription-plans/{}", plan.slug)).replayed(created.replayed))
@@ -80,13 +80,13 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
     let changes = call.input(PlanChanges::from_json)?;
-    let update = |version| call.service().update_plan_if(&slug, version, changes.clone());
+    let update = |version| call.service.update_plan_if(&slug, version, changes.clone());
     let plan = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &plan)
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let slug = call.slug()?;
-    call.if_match(|version| call.service().delete_plan_if(&slug, version)).await?;
+    call.if_match(|version| call.service.delete_plan_if(&slug, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

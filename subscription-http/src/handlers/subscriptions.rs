@@ -53,7 +53,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_renews_after(query.read("renews_after")?);
     let after = call.after()?;
     let limit = query.limit()?;
-    let now = call.service().now();
+    let now = call.service.now();
     let asked = SubscriptionQuery::default()
         .with_filter(filter)
         .with_order(order)
@@ -61,15 +61,15 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_after(after)
         .with_limit(limit)
         .with_now(now);
-    let page = call.service().subscriptions(asked).await?;
+    let page = call.service.subscriptions(asked).await?;
     call.page(&page)
 }
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
-    let subscription = call.service().subscription(call.path("id")?).await?;
+    let subscription = call.service.subscription(call.path("id")?).await?;
     // Access begins and ends by time, without a write and so without a new version: the caller may have
     // read this version before that.
-    if subscription.access_moves() && subscription.access_moved_by(call.service().now()) {
+    if subscription.access_moves() && subscription.access_moved_by(call.service.now()) {
         return call.whole_record(StatusCode::OK, &subscription);
     }
     call.record(&subscription)
@@ -77,7 +77,7 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
     let asked = newest_payments(&call, PaymentQuery::of(call.path("id")?))?;
-    let page = call.service().payments_of_subscription(asked).await?;
+    let page = call.service.payments_of_subscription(asked).await?;
     call.page(&page)
 }
 
@@ -91,7 +91,7 @@ pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQu
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let new = call.input(NewSubscription::from_json)?;
-    let created = call.service().create_subscription_once(new, call.idempotency()?).await?;
+    let created = call.service.create_subscription_once(new, call.idempotency()?).await?;
     let made = &created.record;
     let reply = call.whole_record(StatusCode::CREATED, made)?;
     Ok(reply.location(&format!("subscriptions/{}", made.id)).replayed(created.replayed))
@@ -100,13 +100,13 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     let changes = call.input(SubscriptionChanges::from_json)?;
-    let update = |version| call.service().update_subscription_if(id, version, changes.clone());
+    let update = |version| call.service.update_subscription_if(id, version, changes.clone());
     let next = call.if_match(update).await?;
     call.whole_record(StatusCode::OK, &next)
 }
 
 async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
-    call.if_match(|version| call.service().delete_subscription_if(id, version)).await?;
+    call.if_match(|version| call.service.delete_subscription_if(id, version)).await?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }

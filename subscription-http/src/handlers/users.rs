@@ -55,7 +55,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
     let asked = newest_payments(&call, PaymentQuery::of_user(call.path("user_id")?))?;
-    let page = call.service().payments(asked).await?;
+    let page = call.service.payments(asked).await?;
     call.page(&page)
 }
 
