@@ -6,8 +6,8 @@ mod store;
 mod webhooks;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -23,7 +23,7 @@ use subscription_core::SubscriptionService;
 use subscription_core::providers::Providers;
 use subscription_core::webhooks::Webhooks;
 
-use crate::api::routes::{self, Route};
+use crate::api::routes::Route;
 pub use clock::ClockMetrics;
 pub use providers::ProviderMetrics;
 pub use store::StoreMetrics;
@@ -35,19 +35,7 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
     limited: Family<Limited, Counter>,
-    /// The series of each route, in the order of the table.
-    by_route: Box<[RouteSeries]>,
 }
-
-/// The series of a route, once they exist, because a look-up by labels takes longer than routing.
-#[derive(Default)]
-struct RouteSeries {
-    seconds: OnceLock<Histogram>,
-    requests: [OnceLock<Counter>; STATUSES.len()],
-}
-
-/// The statuses of nearly all responses.
-const STATUSES: [u16; 10] = [200, 201, 204, 304, 400, 401, 404, 409, 422, 429];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -99,8 +87,7 @@ impl Metrics {
         registry.register("request_seconds", "How long responses took", seconds.clone());
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
-        let by_route = routes::all().map(|_| RouteSeries::default()).collect();
-        Self { registry, requests, seconds, limited, by_route }
+        Self { registry, requests, seconds, limited }
     }
 
     /// Adds the metrics of a store.
@@ -160,26 +147,9 @@ impl Metrics {
         status: u16,
         took: Duration,
     ) {
-        let name = route.map_or(Route::NONE, |route| route.pattern);
-        let nth = route.and_then(|route| routes::all().position(|one| std::ptr::eq(one, route)));
-        let series = nth.and_then(|nth| self.by_route.get(nth));
-        let seconds = || self.seconds.get_or_create(&Served { route: name }).clone();
-        let took = took.as_secs_f64();
-        match series {
-            Some(series) => series.seconds.get_or_init(seconds).observe(took),
-            None => seconds().observe(took),
-        }
-        let requests = || {
-            let answered = Answered { method: known(method), route: name, status };
-            self.requests.get_or_create(&answered).clone()
-        };
-        // The cached counters are of the route's own method: HEAD has other labels.
-        let series = series.filter(|_| route.is_some_and(|route| route.method == method));
-        let usual = STATUSES.iter().position(|usual| *usual == status);
-        match series.zip(usual).and_then(|(series, nth)| series.requests.get(nth)) {
-            Some(counter) => counter.get_or_init(requests).inc(),
-            None => requests().inc(),
-        };
+        let route = route.map_or(Route::NONE, |route| route.pattern);
+        self.seconds.get_or_create(&Served { route }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&Answered { method: known(method), route, status }).inc();
     }
 
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {

@@ -1,6 +1,5 @@
 //! The metrics of a store, for `/metrics`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -13,9 +12,7 @@ use subscription_core::store::{CacheInvalidator, StoreCall, StoreError, StoreMet
 /// Histograms and counters of a [`TimedStore`](subscription_core::store::TimedStore).
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
-    /// The histograms by operation; `timed` has the same ones in the order of [`StoreCall::ALL`].
     seconds: Family<Operation, Histogram>,
-    timed: Arc<[Histogram]>,
     failures: Family<Operation, Counter>,
     opened: Counter,
     revoked: Counter,
@@ -40,7 +37,7 @@ impl StoreMetrics {
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Self { seconds, timed: _, failures, opened, revoked, cache } = self;
+        let Self { seconds, failures, opened, revoked, cache } = self;
         registry.register("store_seconds", "How long the store took", seconds.clone());
         registry.register(
             "store_failures",
@@ -83,12 +80,11 @@ impl Default for StoreMetrics {
     fn default() -> Self {
         let seconds =
             Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        let timed = StoreCall::ALL.iter().map(|call| {
-            let operation = call.as_str();
-            seconds.get_or_create(&Operation { operation }).clone()
-        });
+        // Each is shown before its first call too.
+        for call in StoreCall::ALL {
+            drop(seconds.get_or_create(&Operation { operation: call.as_str() }));
+        }
         Self {
-            timed: timed.collect(),
             seconds,
             failures: Family::default(),
             opened: Counter::default(),
@@ -100,12 +96,11 @@ impl Default for StoreMetrics {
 
 impl StoreMeter for StoreMetrics {
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>) {
-        if let Some(seconds) = self.timed.get(call as usize) {
-            seconds.observe(took.as_secs_f64());
-        }
+        let labels = Operation { operation: call.as_str() };
+        self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
         // A refusal by the rules of the store is no failure.
         if let Some(StoreError::Unavailable(_) | StoreError::Damaged(_)) = error {
-            self.failures.get_or_create(&Operation { operation: call.as_str() }).inc();
+            self.failures.get_or_create(&labels).inc();
         }
     }
 
