@@ -94,21 +94,9 @@ impl Reply {
     }
 }
 
-/// A version in quotes, without `format!`, because nearly every response has one.
+/// A version in quotes.
 fn tag(version: Version) -> Option<HeaderValue> {
-    // Twenty digits at the most, filled from the right.
-    let mut tag = [b'"'; 22];
-    let mut begin = tag.len() - 1;
-    let mut rest = version.get();
-    loop {
-        begin -= 1;
-        *tag.get_mut(begin)? = b'0' + u8::try_from(rest % 10).ok()?;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    HeaderValue::from_bytes(tag.get(begin - 1..)?).ok()
+    HeaderValue::try_from(format!("\"{version}\"")).ok()
 }
 
 #[cfg(test)]
