@@ -28,7 +28,7 @@ use super::waiting::long_polls::{EventSignal, LongPolls};
 use super::waiting::readiness::Readiness;
 use super::waiting::turned_clock::TurnedClock;
 use super::{Api, Surface};
-use crate::metrics::{ClockMetrics, Metrics, ProviderMetrics, StoreMetrics};
+use crate::metrics::{ClockMetrics, Count, Metrics, ProviderMetrics, StoreMetrics, WebhookTallies};
 
 /// The large webhooks that can be read at a time.
 const WEBHOOK_SLOTS: usize = 32;
@@ -228,7 +228,7 @@ impl ApiBuilder {
         stored: &JobSignal,
         metrics: &ProviderMetrics,
     ) -> Self {
-        self.0.metrics = self.0.metrics.with_providers(&providers, metrics);
+        metrics.register(&providers, &mut self.0.metrics.registry);
         self.0.providers = Some(providers);
         self.0.provider_signal = stored.clone();
         self.with(ApiPart::Providers)
@@ -237,7 +237,9 @@ impl ApiBuilder {
     /// Lets clients manage the endpoints that events are sent to. Without this, the routes of webhooks do not exist.
     /// The signal is given when the job that sends events has something to read.
     pub fn webhooks(mut self, webhooks: Webhooks, changed: &JobSignal) -> Self {
-        self.0.metrics = self.0.metrics.with_webhooks(&webhooks, &self.0.service);
+        let service = self.0.service.clone();
+        let tallies = WebhookTallies { webhooks: webhooks.clone(), service };
+        self.0.metrics.registry.register_collector(Box::new(tallies));
         self.0.webhooks = Some(webhooks);
         self.0.webhook_signal = changed.clone();
         self.with(ApiPart::Webhooks)
@@ -265,13 +267,13 @@ impl ApiBuilder {
 
     /// Shows the counters of a [`TimedStore`](subscription_core::store::TimedStore) at `/metrics`.
     pub fn store_metrics(mut self, metrics: &StoreMetrics) -> Self {
-        self.0.metrics = self.0.metrics.with_store(metrics);
+        metrics.register(&mut self.0.metrics.registry);
         self
     }
 
     /// Shows the numbers of background work at `/metrics`.
     pub fn clock_metrics(mut self, metrics: &ClockMetrics) -> Self {
-        self.0.metrics = self.0.metrics.with_clock(metrics);
+        metrics.register(&mut self.0.metrics.registry);
         self
     }
 
@@ -282,10 +284,8 @@ impl ApiBuilder {
     }
 
     /// Shows the number of events that were deleted because of their age at `/metrics`.
-    pub fn forgotten_events(mut self, forgotten: Arc<AtomicU64>) -> Self {
-        let help = "Events deleted because of their age";
-        self.0.metrics = self.0.metrics.with_count("events_forgotten", help, forgotten);
-        self
+    pub fn forgotten_events(self, forgotten: Arc<AtomicU64>) -> Self {
+        self.count("events_forgotten", "Events deleted because of their age", forgotten)
     }
 
     /// Counts the requests of clients in `requests`, for background work that makes way for them.
@@ -295,9 +295,14 @@ impl ApiBuilder {
     }
 
     /// Shows the number of lost log lines at `/metrics`, as their writer counts them.
-    pub fn lost_log_lines(mut self, lost: Arc<AtomicU64>) -> Self {
+    pub fn lost_log_lines(self, lost: Arc<AtomicU64>) -> Self {
         let help = "Log lines dropped because standard error took no more";
-        self.0.metrics = self.0.metrics.with_count("log_lines_lost", help, lost);
+        self.count("log_lines_lost", help, lost)
+    }
+
+    fn count(mut self, name: &'static str, help: &'static str, number: Arc<AtomicU64>) -> Self {
+        let count = Count { name, help, number };
+        self.0.metrics.registry.register_collector(Box::new(count));
         self
     }
 

@@ -19,19 +19,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use subscription_core::SubscriptionService;
-use subscription_core::providers::Providers;
-use subscription_core::webhooks::Webhooks;
 
 use crate::api::routes::Route;
 pub use clock::ClockMetrics;
 pub use providers::ProviderMetrics;
 pub use store::StoreMetrics;
-use webhooks::WebhookTallies;
+pub(crate) use webhooks::WebhookTallies;
 
 /// The metrics of one [`Api`](crate::Api).
 pub(crate) struct Metrics {
-    registry: Registry,
+    pub(crate) registry: Registry,
     requests: Family<Answered, Counter>,
     seconds: Family<Served, Histogram>,
     limited: Family<Limited, Counter>,
@@ -56,17 +53,36 @@ struct Limited {
 
 /// A number that another part of the program counts.
 #[derive(Debug)]
-struct Count {
-    name: &'static str,
-    help: &'static str,
-    number: Arc<AtomicU64>,
+pub(crate) struct Count {
+    pub(crate) name: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) number: Arc<AtomicU64>,
 }
 
 impl Collector for Count {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let count = encoder.encode_descriptor(self.name, self.help, None, MetricType::Counter)?;
-        ConstCounter::new(self.number.load(Ordering::Relaxed)).encode(count)
+        count(&mut encoder, self.name, self.help, self.number.load(Ordering::Relaxed))
     }
+}
+
+/// Writes a counter without labels.
+fn count(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, number: u64) -> fmt::Result {
+    let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(number).encode(counter)
+}
+
+/// Writes a counter for each of these labels.
+fn counts<L: EncodeLabelSet>(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    numbers: impl IntoIterator<Item = (L, u64)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    for (labels, number) in numbers {
+        ConstCounter::new(number).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
 }
 
 /// Histogram buckets in seconds.
@@ -88,51 +104,6 @@ impl Metrics {
         let limited = Family::default();
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
         Self { registry, requests, seconds, limited }
-    }
-
-    /// Adds the metrics of a store.
-    pub(crate) fn with_store(mut self, store: &StoreMetrics) -> Self {
-        store.register(&mut self.registry);
-        self
-    }
-
-    /// Adds the metrics of background work.
-    pub(crate) fn with_clock(mut self, clock: &ClockMetrics) -> Self {
-        clock.register(&mut self.registry);
-        self
-    }
-
-    /// Adds the metrics of payment providers.
-    pub(crate) fn with_providers(
-        mut self,
-        providers: &Providers,
-        metrics: &ProviderMetrics,
-    ) -> Self {
-        metrics.register(providers, &mut self.registry);
-        self
-    }
-
-    /// Adds the metrics of webhooks.
-    pub(crate) fn with_webhooks(
-        mut self,
-        webhooks: &Webhooks,
-        service: &SubscriptionService,
-    ) -> Self {
-        let webhooks = webhooks.clone();
-        let service = service.clone();
-        self.registry.register_collector(Box::new(WebhookTallies { webhooks, service }));
-        self
-    }
-
-    /// Adds a number that another part of the program counts.
-    pub(crate) fn with_count(
-        mut self,
-        name: &'static str,
-        help: &'static str,
-        number: Arc<AtomicU64>,
-    ) -> Self {
-        self.registry.register_collector(Box::new(Count { name, help, number }));
-        self
     }
 
     /// Counts a request that a rate limit refused.

@@ -5,9 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -95,32 +93,26 @@ impl Collector for Tallies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let tallies = self.0.tallies();
         for (name, help, number) in COUNTS {
-            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for (source, tally) in &tallies {
-                let labels = [("source", source.as_str())];
-                ConstCounter::new(number(tally)).encode(family.encode_family(&labels)?)?;
-            }
+            let numbers = tallies
+                .iter()
+                .map(|(source, tally)| ([("source", source.as_str())], number(tally)));
+            super::counts(&mut encoder, name, help, numbers)?;
         }
-        let help = "Events of payment providers by the state that they got";
-        let mut family =
-            encoder.encode_descriptor("provider_events", help, None, MetricType::Counter)?;
-        for (source, tally) in &tallies {
-            for state in EventState::ALL {
+        let events = tallies.iter().flat_map(|(source, tally)| {
+            EventState::ALL.into_iter().map(move |state| {
                 let of_state = tally.events.iter().filter(|(standing, _)| standing.state == state);
                 let count: u64 = of_state.map(|(_, count)| *count).sum();
-                let labels = [("source", source.as_str()), ("state", state.as_str())];
-                ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-            }
-        }
+                ([("source", source.as_str()), ("state", state.as_str())], count)
+            })
+        });
+        let help = "Events of payment providers by the state that they got";
+        super::counts(&mut encoder, "provider_events", help, events)?;
+        let fetches = tallies.iter().flat_map(|(source, tally)| {
+            tally.fetches.iter().map(move |(outcome, count)| {
+                ([("source", source.as_str()), ("outcome", outcome.as_str())], *count)
+            })
+        });
         let help = "Reads from the APIs of payment providers, by outcome";
-        let mut family =
-            encoder.encode_descriptor("provider_fetches", help, None, MetricType::Counter)?;
-        for (source, tally) in &tallies {
-            for (outcome, count) in &tally.fetches {
-                let labels = [("source", source.as_str()), ("outcome", outcome.as_str())];
-                ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
+        super::counts(&mut encoder, "provider_fetches", help, fetches)
     }
 }

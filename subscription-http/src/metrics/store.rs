@@ -1,8 +1,10 @@
 //! The metrics of a store, for `/metrics`.
 
+use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
@@ -56,23 +58,12 @@ impl StoreMetrics {
 #[derive(Debug)]
 struct CacheCollector(CacheInvalidator);
 
-impl prometheus_client::collector::Collector for CacheCollector {
-    fn encode(
-        &self,
-        mut encoder: prometheus_client::encoding::DescriptorEncoder<'_>,
-    ) -> Result<(), std::fmt::Error> {
-        use prometheus_client::encoding::EncodeMetric as _;
-        use prometheus_client::metrics::MetricType;
-        use prometheus_client::metrics::counter::ConstCounter;
-
-        for (name, help, count) in [
-            ("cache_hits", "Records that were in memory", self.0.hits()),
-            ("cache_misses", "Records that the store was asked for", self.0.misses()),
-        ] {
-            let one = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            ConstCounter::new(count).encode(one)?;
-        }
-        Ok(())
+impl Collector for CacheCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let hits = "Records that were in memory";
+        super::count(&mut encoder, "cache_hits", hits, self.0.hits())?;
+        let misses = "Records that the store was asked for";
+        super::count(&mut encoder, "cache_misses", misses, self.0.misses())
     }
 }
 

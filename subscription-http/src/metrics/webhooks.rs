@@ -6,16 +6,15 @@ use std::time::Duration;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use subscription_core::webhooks::{DisabledReason, SendingState, Tallies, Tally, Webhooks};
 use subscription_core::{SubscriptionService, Timestamp};
 
 /// The webhooks, and the service whose clock dates the events.
 #[derive(Debug)]
-pub(super) struct WebhookTallies {
-    pub(super) webhooks: Webhooks,
-    pub(super) service: SubscriptionService,
+pub(crate) struct WebhookTallies {
+    pub(crate) webhooks: Webhooks,
+    pub(crate) service: SubscriptionService,
 }
 
 /// A gauge of an endpoint: its name, its help text, and its number.
@@ -58,30 +57,27 @@ impl Collector for WebhookTallies {
 }
 
 fn counts(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let kind = MetricType::Counter;
+    let outcomes = tallies.endpoints.iter().flat_map(|(endpoint, tally)| {
+        let of_endpoint = tally.outcomes.iter();
+        of_endpoint.map(move |(outcome, count)| {
+            ([("endpoint", endpoint.to_string()), ("outcome", (*outcome).to_owned())], *count)
+        })
+    });
     let help = "Tries to deliver an event to an endpoint, by outcome";
-    let mut family = encoder.encode_descriptor("webhook_deliveries", help, None, kind)?;
-    for (endpoint, tally) in &tallies.endpoints {
-        for (outcome, count) in &tally.outcomes {
-            let labels = [("endpoint", endpoint.to_string()), ("outcome", (*outcome).to_owned())];
-            ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
-        }
-    }
+    super::counts(encoder, "webhook_deliveries", help, outcomes)?;
+    let given_up = tallies
+        .endpoints
+        .iter()
+        .map(|(endpoint, tally)| ([("endpoint", endpoint.to_string())], tally.given_up));
     let help = "Events that were tried as often as there are tries";
-    let mut family = encoder.encode_descriptor("webhook_given_up", help, None, kind)?;
-    for (endpoint, tally) in &tallies.endpoints {
-        let labels = [("endpoint", endpoint.to_string())];
-        ConstCounter::new(tally.given_up).encode(family.encode_family(&labels)?)?;
-    }
-    let help = "Endpoints that sending has disabled, by reason";
-    let mut family = encoder.encode_descriptor("webhook_disabled", help, None, kind)?;
+    super::counts(encoder, "webhook_given_up", help, given_up)?;
     // A series that begins at 1 has no increase, so all of them begin at 0.
-    for reason in DisabledReason::ALL {
+    let disabled = DisabledReason::ALL.into_iter().map(|reason| {
         let count = tallies.disabled.get(&reason).copied().unwrap_or_default();
-        let labels = [("reason", reason.as_str())];
-        ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-    }
-    Ok(())
+        ([("reason", reason.as_str())], count)
+    });
+    let help = "Endpoints that sending has disabled, by reason";
+    super::counts(encoder, "webhook_disabled", help, disabled)
 }
 
 fn seconds(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
