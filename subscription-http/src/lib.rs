@@ -70,6 +70,9 @@ pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
+/// The error of a body or of a client, whatever it is.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 // For the program, and for benches that compare it with others.
 #[cfg(feature = "program")]
 #[doc(hidden)]

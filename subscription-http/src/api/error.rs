@@ -13,6 +13,7 @@ use subscription_core::{
 use super::admission::rate::RateStatus;
 use super::input::bounds;
 use super::reply::Reply;
+use crate::BoxError;
 
 /// The error of a request.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) enum ApiError {
     /// A parameter of the query is invalid.
     Query { parameter: String, message: String },
     /// A bug: the cause is logged.
-    Unforeseen(Box<dyn std::error::Error + Send + Sync>),
+    Unforeseen(BoxError),
 }
 
 /// The reason why a request did not reach the service.
@@ -57,7 +58,7 @@ pub(crate) enum Refusal {
 }
 
 impl ApiError {
-    pub(crate) fn unforeseen(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub(crate) fn unforeseen(error: impl Into<BoxError>) -> Self {
         Self::Unforeseen(error.into())
     }
 }

@@ -35,6 +35,7 @@ pub(crate) use self::reply::Reply;
 use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
 use self::waiting::timeout::timeout;
+use crate::BoxError;
 
 /// How long the body of a webhook may take to arrive.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,8 +99,7 @@ impl Api {
         peer: Option<IpAddr>,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<B>
     where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
         // The head is checked outside of the future, which stays small that way.
         let (head, body) = request.into_parts();
@@ -145,8 +145,7 @@ impl Api {
         facts: &mut ResponseFacts,
     ) -> Result<Reply, ApiError>
     where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
         let timeouts = self.state.timeouts;
         // The caller is looked up in the store, which may hang as it may in a handler.
@@ -177,8 +176,7 @@ impl Api {
         most: usize,
     ) -> Result<Bytes, ApiError>
     where
-        B: Body<Data = Bytes> + Send,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
         let slots = &self.state.webhook_slots;
         let _slot = match body.may_be_large().then(|| slots.try_acquire()) {

@@ -19,7 +19,8 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tower_service::Service;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+use crate::BoxError;
+
 type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// Looks up the addresses of names.

@@ -28,6 +28,7 @@ use url::{Host, Url, form_urlencoded};
 
 pub use self::deliver::{DeliverSettings, HttpDeliver};
 pub use self::guard::{ResolveName, SystemNames};
+use crate::BoxError;
 
 /// The most idle connections to a provider: as many as read from one at once.
 const IDLE_MAX: usize = 128;
@@ -166,11 +167,11 @@ enum NotFetched {
     #[error("the server took too long")]
     TooSlow,
     #[error("the server cannot be reached")]
-    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    Broken(#[source] BoxError),
 }
 
 impl NotFetched {
-    fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    fn broken(error: impl Into<BoxError>) -> Self {
         Self::Broken(error.into())
     }
 

@@ -12,6 +12,7 @@ use hyper::body::Body;
 use pin_project_lite::pin_project;
 
 use super::bounds::BODY_BYTES_MAX;
+use crate::BoxError;
 use crate::api::admission::request_head;
 use crate::api::waiting::timeout::timeout;
 use crate::api::{ApiError, Refusal};
@@ -40,8 +41,7 @@ enum State {
 
 impl<B> RequestBody<B>
 where
-    B: Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
 {
     pub(crate) fn new(head: &Parts, body: B) -> Self {
         // HTTP/2 has a stream for each request, so that an unread body is in nobody's way.
