@@ -174,11 +174,6 @@ impl NotFetched {
     fn broken(error: impl Into<BoxError>) -> Self {
         Self::Broken(error.into())
     }
-
-    /// The status, and the time to wait that the headers name.
-    fn status(status: StatusCode, headers: &HeaderMap) -> Self {
-        Self::Status { status, retry_after: time_to_wait(headers) }
-    }
 }
 
 /// The time to wait by the header `Retry-After`.
@@ -189,16 +184,8 @@ fn time_to_wait(headers: &HeaderMap) -> Option<Duration> {
 
 impl From<NotFetched> for FetchFailed {
     fn from(error: NotFetched) -> Self {
-        match error {
-            NotFetched::Status { status, retry_after } => {
-                Self { status: Some(status.as_u16()), retry_after, source: error.into() }
-            }
-            NotFetched::Unsafe
-            | NotFetched::Header
-            | NotFetched::TooLarge(_)
-            | NotFetched::TooSlow
-            | NotFetched::Broken(_) => Self::new(error),
-        }
+        let NotFetched::Status { status, retry_after } = error else { return Self::new(error) };
+        Self { status: Some(status.as_u16()), retry_after, source: error.into() }
     }
 }
 
@@ -211,7 +198,10 @@ impl Fetch for HttpFetch {
             let answer = self.answer(to_http(request)?).await?;
             match answer.status() {
                 StatusCode::OK => body(answer, bytes_max).await,
-                status => Err(NotFetched::status(status, answer.headers())),
+                status => {
+                    let retry_after = time_to_wait(answer.headers());
+                    Err(NotFetched::Status { status, retry_after })
+                }
             }
         };
         self.in_time(answer).await
