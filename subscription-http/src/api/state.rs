@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use secrecy::SecretSlice;
 use subscription_core::auth::Authentication;
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use super::admission::clients::Clients;
 use super::admission::cors::Origins;
 use super::admission::hosts::{AllowedHost, Hosts};
-use super::admission::rate::{Limiters, RateLimits};
+use super::admission::rate::{Limiters, RateLimits, Time};
 use super::admission::self_service::SelfService;
 use super::call::Call;
 use super::error::{ApiError, Refusal};
@@ -134,7 +134,7 @@ impl ApiBuilder {
             cursor_key,
             trusted_proxies: Vec::new(),
             timeouts: Timeouts::default(),
-            limiters: Limiters::new(&RateLimits::NONE),
+            limiters: Limiters::default(),
             hosts: Hosts::default(),
             origins: Origins::default(),
             metrics: Metrics::new(&long_polls.gauge),
@@ -188,13 +188,13 @@ impl ApiBuilder {
 
     /// Sets rate limits; without this there are none.
     pub fn rate_limits(mut self, limits: &RateLimits) -> Self {
-        self.0.limiters = Limiters::new(limits);
+        self.0.limiters = Limiters::new(limits, &Time::Machine(Instant::now()));
         self
     }
 
     /// Sets rate limits that follow a clock, such as a test's.
     pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
-        self.0.limiters = Limiters::by(limits, clock);
+        self.0.limiters = Limiters::new(limits, &Time::Given(Arc::new(clock)));
         self
     }
 

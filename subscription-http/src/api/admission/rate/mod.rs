@@ -8,15 +8,14 @@ mod status;
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use subscription_core::auth::{Client, ClientKind};
 use subscription_core::webhooks::EndpointId;
-use subscription_core::{Clock, SessionId, Slug};
+use subscription_core::{SessionId, Slug};
 
-use self::buckets::{Buckets, Time};
-
+use self::buckets::Buckets;
+pub(crate) use self::buckets::Time;
 pub(crate) use self::status::RateStatus;
 use crate::api::Refusal;
 
@@ -171,7 +170,7 @@ impl<K: std::hash::Hash + Eq + Clone> Limit<K> {
 }
 
 /// The limits of one server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Limiters {
     sign_in: Option<Limit<IpAddr>>,
     refresh: Option<Limit<IpAddr>>,
@@ -184,17 +183,7 @@ pub(crate) struct Limiters {
 }
 
 impl Limiters {
-    /// Limits by the monotonic clock.
-    pub(crate) fn new(limits: &RateLimits) -> Self {
-        Self::timed(limits, &Time::Machine(Instant::now()))
-    }
-
-    /// The rate limits, measured by the given clock.
-    pub(crate) fn by(limits: &RateLimits, clock: impl Clock + 'static) -> Self {
-        Self::timed(limits, &Time::Given(Arc::new(clock)))
-    }
-
-    fn timed(limits: &RateLimits, time: &Time) -> Self {
+    pub(crate) fn new(limits: &RateLimits, time: &Time) -> Self {
         Self {
             sign_in: Limit::new("signin", limits.sign_in, time),
             refresh: Limit::new("refresh", limits.refresh, time),
