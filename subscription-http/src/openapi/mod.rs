@@ -136,18 +136,14 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
         "parameters": parameters,
         "responses": responses::of(operation, route),
     });
-    let mut set = |name: &str, value: Value| {
-        if let Value::Object(members) = &mut described {
-            members.insert(name.to_owned(), value);
-        }
-    };
     if let Some(description) = &operation.description {
-        set("description", description.as_str().into());
+        responses::set(&mut described, "description", description.as_str().into());
     }
     if let Some(schema) = &operation.body {
         let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
         let content = json!({ "application/json": { "schema": schema } });
-        set("requestBody", json!({ "required": !route.body_is_optional, "content": content }));
+        let body = json!({ "required": !route.body_is_optional, "content": content });
+        responses::set(&mut described, "requestBody", body);
     }
     described
 }

@@ -65,12 +65,11 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
 }
 
 fn own(response: &Response, route: &Route) -> Value {
-    let named =
-        response.headers.iter().map(|(name, component)| (name.as_str(), component.as_str()));
-    let mut written = json!({
-        "description": response.description,
-        "headers": headers(named, route),
-    });
+    let mut headers = headers(route, &[]);
+    for (name, component) in &response.headers {
+        set(&mut headers, name, header(component));
+    }
+    let mut written = json!({ "description": response.description, "headers": headers });
     if let Some(schema) = &response.schema {
         let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
         set(&mut written, "content", json!({ "application/json": { "schema": schema } }));
@@ -88,15 +87,11 @@ fn own(response: &Response, route: &Route) -> Value {
 }
 
 fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
-    let more: &[(&str, &str)] = match status {
-        401 => &[("WWW-Authenticate", "www-authenticate")],
-        415 => &[("Accept-Encoding", "accept-encoding")],
-        429 => &[
-            ("Retry-After", "retry-after"),
-            ("RateLimit", "ratelimit"),
-            ("RateLimit-Policy", "ratelimit-policy"),
-        ],
-        503 => &[("Retry-After", "retry-after")],
+    let more: &[&str] = match status {
+        401 => &["WWW-Authenticate"],
+        415 => &["Accept-Encoding"],
+        429 => &["Retry-After", "RateLimit", "RateLimit-Policy"],
+        503 => &["Retry-After"],
         _ => &[],
     };
     let meanings: Vec<_> =
@@ -106,29 +101,32 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     let schema = json!({ "$ref": "#/components/schemas/Problem" });
     json!({
         "description": meanings.join("\n"),
-        "headers": headers(more.iter().copied(), route),
+        "headers": headers(route, more),
         "content": { "application/problem+json": { "schema": schema } },
         "x-codes": names,
     })
 }
 
-/// The headers of a response, with those that every response has.
-fn headers<'a>(own: impl Iterator<Item = (&'a str, &'a str)>, route: &Route) -> Value {
-    let every =
-        [("x-request-id", "x-request-id"), ("x-content-type-options", "x-content-type-options")];
-    let is_private = routes::is_private(route.pattern);
-    let private = is_private.then_some(("cache-control", "cache-control"));
-    let rate = [("RateLimit", "ratelimit"), ("RateLimit-Policy", "ratelimit-policy")];
-    let rate = rate.into_iter().filter(|_| route.limit.is_some());
-    let all = own.chain(every).chain(private).chain(rate);
-    let reference =
-        |component: &str| json!({ "$ref": format!("#/components/headers/{component}") });
-    all.map(|(name, component)| (name.to_owned(), reference(component)))
-        .collect::<Map<_, _>>()
-        .into()
+/// These headers of a response, with those that every response has. A component has the name of its header in
+/// lower case.
+fn headers(route: &Route, own: &[&str]) -> Value {
+    let mut names = [own, &["x-request-id", "x-content-type-options"]].concat();
+    if routes::is_private(route.pattern) {
+        names.push("cache-control");
+    }
+    if route.limit.is_some() {
+        names.extend(["RateLimit", "RateLimit-Policy"]);
+    }
+    let member = |name: &str| (name.to_owned(), header(&name.to_ascii_lowercase()));
+    names.into_iter().map(member).collect::<Map<_, _>>().into()
 }
 
-fn set(object: &mut Value, name: &str, value: Value) {
+fn header(component: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{component}") })
+}
+
+/// Adds a member to an object.
+pub(super) fn set(object: &mut Value, name: &str, value: Value) {
     if let Value::Object(members) = object {
         members.insert(name.to_owned(), value);
     }
