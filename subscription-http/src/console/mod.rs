@@ -7,14 +7,10 @@ use std::sync::LazyLock;
 
 use crate::openapi::Prepared;
 
-/// The names of files in `assets/`, and their texts as they are sent.
+/// The names of files in `assets/`, and their texts.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
-        [$(($name, {
-            const TEXT: &[u8] = include_bytes!(concat!("assets/", $name));
-            const SENT: &[u8] = &sent::<{ sent::<0>(TEXT).1 }>(TEXT).0;
-            SENT
-        })),+]
+        [$(($name, include_str!(concat!("assets/", $name)))),+]
     };
 }
 
@@ -48,39 +44,13 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
         "table.js",
         "timeline.js",
     ];
-    let prepared = |text| Prepared::new(String::from_utf8_lossy(text));
-    files.map(|(name, text)| File { name, text: prepared(text) }).into()
+    files.map(|(name, text)| File { name, text: Prepared::new(sent(text)) }).into()
 });
 
-/// The first `N` bytes of a file as it is sent, and how many it has. Indentation, comments and empty lines are left out by the
-/// compiler, so that the binary is without them too: they are a sixth of the bytes.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "only the compiler calls it, and there is a check before"
-)]
-const fn sent<const N: usize>(mut text: &[u8]) -> ([u8; N], usize) {
-    let mut sent = [0; N];
-    let mut length = 0;
-    // Whether this line is sent: unknown in its indentation.
-    let mut is_sent = None;
-    while let [byte, rest @ ..] = text {
-        is_sent = match (is_sent, text) {
-            (None, [b' ' | b'\n', ..]) => None,
-            (None, [b'/', b'/' | b'*', ..]) => Some(false),
-            (known, _) => Some(!matches!(known, Some(false))),
-        };
-        if matches!(is_sent, Some(true)) {
-            if length < N {
-                sent[length] = *byte;
-            }
-            length += 1;
-        }
-        if *byte == b'\n' {
-            is_sent = None;
-        }
-        text = rest;
-    }
-    (sent, length)
+/// A text as it is sent: without indentation, comments and empty lines, which are a sixth of its bytes.
+fn sent(text: &str) -> String {
+    let lines = text.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
+    lines.filter(|line| !line.starts_with("//") && !line.starts_with("/*")).collect()
 }
 
 /// A file of the console.
