@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, Hash};
+use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     pub(crate) fn new(quota: Quota, time: Time) -> Self {
         let shards = Shards {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            hasher: foldhash::fast::RandomState::default(),
+            hasher: RandomState::default(),
         };
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
     }
@@ -91,8 +91,8 @@ struct Ask<K> {
 /// The time when each bucket is full again; a key without an entry has a full bucket.
 struct Shards<K> {
     shards: Vec<Mutex<HashMap<K, Nanos>>>,
-    /// Chooses the shard of a key; the maps themselves use a keyed hash that attackers cannot predict.
-    hasher: foldhash::fast::RandomState,
+    /// Chooses the shard of a key.
+    hasher: RandomState,
 }
 
 impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
