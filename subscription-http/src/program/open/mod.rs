@@ -177,14 +177,10 @@ fn production_needs(missing: &[&str]) -> Failure {
 
 /// Refuses settings that would let other machines reach development mode, which trusts every caller.
 fn check_development(settings: &Settings) -> Result<(), Failure> {
-    let addresses = [
-        ("--listen", Some(settings.listen)),
-        ("--metrics-listen", settings.metrics_listen),
-        ("--console", settings.console_listen()),
-    ];
-    let reachable = addresses.into_iter().find_map(|(flag, address)| {
-        let port = address.filter(|address| !address.0.ip().is_loopback())?.0.port();
-        Some(format!("listens on this machine only: use {flag} 127.0.0.1:{port}"))
+    let reachable = settings.listeners().find(|(_, address)| !address.ip().is_loopback());
+    let reachable = reachable.map(|(flag, address)| {
+        let port = address.port();
+        format!("listens on this machine only: use {flag} 127.0.0.1:{port}")
     });
     let proxies = (!settings.trusted_proxies.is_empty())
         .then(|| "takes no requests from proxies: leave out --trusted-proxy".to_owned());

@@ -12,7 +12,7 @@ mod values;
 mod webhooks;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -242,25 +242,27 @@ impl Settings {
         }
     }
 
-    /// Refuses one address for two listeners; port 0 is any free one.
-    pub(crate) fn check_listeners(&self) -> Result<(), Failure> {
+    /// The addresses to listen on, each with its flag.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         let listeners = [
             ("--listen", Some(self.listen)),
             ("--metrics-listen", self.metrics_listen),
             ("--console", self.console_listen()),
         ];
-        let mut set: Vec<(&str, Listen)> = Vec::new();
-        for (flag, address) in listeners {
-            let Some(address) = address.filter(|address| address.0.port() != 0) else { continue };
-            if let Some((other, _)) = set.iter().find(|(_, known)| *known == address) {
-                let hint = match (*other, flag) {
+        listeners.into_iter().filter_map(|(flag, address)| Some((flag, address?.0)))
+    }
+
+    /// Refuses one address for two listeners; port 0 is any free one.
+    pub(crate) fn check_listeners(&self) -> Result<(), Failure> {
+        let mut set = BTreeMap::new();
+        for (flag, address) in self.listeners().filter(|(_, address)| address.port() != 0) {
+            if let Some(other) = set.insert(address, flag) {
+                let hint = match (other, flag) {
                     ("--listen", "--console") => "use --console on to serve the console there",
                     _ => "they need different ones",
                 };
-                let address = address.0;
                 return Err(Failure(format!("{other} and {flag} are both {address}: {hint}")));
             }
-            set.push((flag, address));
         }
         Ok(())
     }
