@@ -88,16 +88,14 @@ impl Ready {
             console: settings.console_listen().map(listen).transpose()?,
         };
         let opened = Opened::new(settings, true).await?;
-        let over = Self::over(settings, &opened, verifier, key_file, clients);
-        let over = match over.await {
-            Ok((billing, auth, keys)) => {
-                let providers = providers::open(providers, billing.service()).await;
-                let webhooks = webhooks::over(webhooks, billing.service(), &keys);
-                providers.and_then(|providers| Ok((billing, auth, keys, providers, webhooks?)))
-            }
-            Err(failure) => Err(failure),
+        let over = async {
+            let over = Self::over(settings, &opened, verifier, key_file, clients);
+            let (billing, auth, keys) = over.await?;
+            let providers = providers::open(providers, billing.service()).await?;
+            let webhooks = webhooks::over(webhooks, billing.service(), &keys)?;
+            Ok((billing, auth, keys, providers, webhooks))
         };
-        match over {
+        match over.await {
             Ok((billing, auth, keys, providers, webhooks)) => {
                 Ok(Self { opened, billing, providers, webhooks, auth, keys, listeners })
             }
@@ -241,9 +239,9 @@ pub(crate) async fn authentication(
         .ok_or_else(|| Failure::new("there are no keys yet: subscription-http key rotate"))?;
     let opened = Opened::new(settings, false).await?;
     let keys = key_file.into_keys()?;
-    let service = SubscriptionService::builder(Arc::clone(&opened.store));
-    let service = service.clock(opened.clock()).build();
-    let auth = authenticate(settings, &service, Arc::new(DevelopmentIdentities), &keys)?;
+    let billing = service(settings, &opened);
+    let verifier = Arc::new(DevelopmentIdentities);
+    let auth = authenticate(settings, billing.service(), verifier, &keys)?;
     Ok((opened, auth))
 }
 
