@@ -9,6 +9,7 @@ use subscription_core::store::Key;
 use subscription_core::{
     Conflict, Error, ErrorKind, Faults, InvalidTransition, Managed, Quote, Unauthenticated,
 };
+use tokio::time::error::Elapsed;
 
 use super::admission::rate::RateStatus;
 use super::input::bounds;
@@ -78,6 +79,13 @@ impl From<Refusal> for ApiError {
 impl From<Unauthenticated> for ApiError {
     fn from(error: Unauthenticated) -> Self {
         Self::Service(error.into())
+    }
+}
+
+impl From<Elapsed> for ApiError {
+    /// The service took too long.
+    fn from(_: Elapsed) -> Self {
+        Refusal::Overloaded.into()
     }
 }
 

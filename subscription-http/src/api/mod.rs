@@ -24,6 +24,7 @@ use hyper::body::Body;
 use secrecy::SecretSlice;
 use subscription_core::SubscriptionService;
 use subscription_core::auth::Authentication;
+use tokio::time::timeout;
 
 use self::admission::cors::Page;
 use self::admission::{Admission, Source};
@@ -34,7 +35,6 @@ use self::output::request_log::{RequestLog, ResponseFacts};
 pub(crate) use self::reply::Reply;
 use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
-use self::waiting::timeout::timeout;
 use crate::BoxError;
 
 /// How long the body of a webhook may take to arrive.
@@ -149,9 +149,7 @@ impl Api {
     {
         let timeouts = self.state.timeouts;
         // The caller is looked up in the store, which may hang as it may in a handler.
-        timeout(timeouts.handler, self.admit_caller(route, &mut call, source, facts))
-            .await
-            .unwrap_or_else(|| Err(Refusal::Overloaded.into()))?;
+        timeout(timeouts.handler, self.admit_caller(route, &mut call, source, facts)).await??;
         if !route.reads_query {
             call.query.expect(&[], &[])?;
         }
@@ -165,8 +163,7 @@ impl Api {
                 Box::pin(body.read_json(timeouts.body, most, &call.headers)).await?
             };
         }
-        let answer = timeout(timeouts.handler, route.handler.handle(call)).await;
-        answer.unwrap_or_else(|| Err(Refusal::Overloaded.into()))
+        timeout(timeouts.handler, route.handler.handle(call)).await?
     }
 
     /// Reads the body of a webhook. A few large ones are read at a time: nobody has verified their senders yet.

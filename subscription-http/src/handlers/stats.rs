@@ -7,9 +7,9 @@ use serde::Serialize;
 use subscription_core::Error;
 use subscription_core::auth::Scope::{PaymentsRead, SubscriptionsRead};
 use subscription_core::figures::{Figures, MONTHS_MAX};
+use tokio::time::timeout;
 
 use crate::api::routes::{ApiPart, Area, list, of_part, scope};
-use crate::api::waiting::timeout::timeout;
 use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
@@ -53,7 +53,7 @@ where
 {
     let figures = call.state.figures.clone().ok_or(Refusal::RouteUnknown)?;
     let read = tokio::spawn(timeout(READING_MAX, read(figures)));
-    let read = timeout(call.state.timeouts.figures, read).await.ok_or(Refusal::Overloaded)?;
-    let figures = read.map_err(ApiError::unforeseen)?.ok_or(Refusal::Overloaded)?;
+    let read = timeout(call.state.timeouts.figures, read).await?;
+    let figures = read.map_err(ApiError::unforeseen)??;
     Ok(Reply::ok(&figures?)?.no_store())
 }

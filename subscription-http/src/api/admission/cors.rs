@@ -12,9 +12,9 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use subscription_core::Timestamp;
 use subscription_core::auth::{Authentication, Client, WebOrigin};
+use tokio::time::timeout;
 
 use super::clients::Clients;
-use crate::api::waiting::timeout::timeout;
 
 /// The headers that a page may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(
@@ -121,7 +121,7 @@ impl Origins {
         let auth = auth.clone();
         let last = Arc::clone(&self.0);
         let read = tokio::spawn(async move {
-            let clients = timeout(READ_TIMEOUT, auth.clients()).await?.ok()?;
+            let clients = timeout(READ_TIMEOUT, auth.clients()).await.ok()?.ok()?;
             let live = clients.iter().filter(|client| client.is_live());
             let origins = live.flat_map(|client| client.origins.iter().cloned()).collect();
             let listed = Listed { read_at: now, origins: Arc::new(origins) };

@@ -10,11 +10,11 @@ use http::{HeaderMap, Version, header};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Body;
 use pin_project_lite::pin_project;
+use tokio::time::timeout;
 
 use super::bounds::BODY_BYTES_MAX;
 use crate::BoxError;
 use crate::api::admission::request_head;
-use crate::api::waiting::timeout::timeout;
 use crate::api::{ApiError, Refusal};
 
 /// How long discarding a body may take before the connection is given up.
@@ -80,10 +80,10 @@ where
         let parts = self.project();
         *parts.state = State::Halted;
         let body = match timeout(time, Limited::new(parts.body, most).collect()).await {
-            None => Err(Refusal::TooSlow),
-            Some(Ok(body)) => Ok(body.to_bytes()),
-            Some(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge(most)),
-            Some(Err(_)) => Err(Refusal::BodyUnreadable),
+            Err(_) => Err(Refusal::TooSlow),
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::BodyTooLarge(most)),
+            Ok(Err(_)) => Err(Refusal::BodyUnreadable),
         }?;
         *parts.state = State::Done;
         Ok(body)

@@ -3,5 +3,4 @@
 pub(crate) mod job_signal;
 pub(crate) mod long_polls;
 pub(crate) mod readiness;
-pub(crate) mod timeout;
 pub(crate) mod turned_clock;
