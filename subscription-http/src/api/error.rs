@@ -1,7 +1,5 @@
 //! Maps every error to its status and its `problem+json` body (RFC 9457).
 
-use std::borrow::Cow;
-
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -135,10 +133,10 @@ impl Refusal {
     }
 
     /// The `detail` of the problem.
-    fn detail(&self) -> Cow<'static, str> {
+    fn detail(&self) -> String {
         match self {
             Self::HeaderInvalid(name) => {
-                format!("the header {name} must be sent once, in ASCII, and not be too long").into()
+                format!("the header {name} must be sent once, in ASCII, and not be too long")
             }
             Self::HostInvalid => "a request must have one valid Host header".into(),
             Self::HostUnknown => "this server does not serve the host name in Host".into(),
@@ -149,24 +147,23 @@ impl Refusal {
             Self::CursorInvalid => "the cursor is not one of this list with these filters".into(),
             Self::KeyInvalid => bounds::fill(
                 "an Idempotency-Key is 1 to {{idempotency_key_chars}} visible ASCII characters",
-            )
-            .into(),
+            ),
             Self::ClientMissing => "the header client-id is required".into(),
             Self::TokenMissing => {
                 "the header Authorization: Bearer <access token> is required".into()
             }
             Self::RouteUnknown => "there is no such path".into(),
             Self::NotFound => "there is no such record".into(),
-            Self::MethodNotAllowed(allow) => format!("this path takes {allow}").into(),
+            Self::MethodNotAllowed(allow) => format!("this path takes {allow}"),
             Self::TooSlow => "the body took too long to arrive".into(),
             Self::BodyTooLarge(most) => {
-                format!("a body has at most {} bytes", bounds::grouped(*most)).into()
+                format!("a body has at most {} bytes", bounds::grouped(*most))
             }
-            Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes").into(),
+            Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes"),
             Self::MediaType => "the body must be sent as application/json".into(),
             Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
             Self::RateLimited(status) => {
-                format!("too many requests; try again in {} s", status.retry_after()).into()
+                format!("too many requests; try again in {} s", status.retry_after())
             }
             Self::Overloaded => "the server took too long; try again".into(),
             Self::TooManyWaiting => "too many requests wait for events; try again".into(),
@@ -225,7 +222,7 @@ impl ApiError {
             }
             Self::Request(refusal) => {
                 let (status, code) = refusal.status_and_code();
-                (status, code, refusal.detail().into_owned(), Map::new())
+                (status, code, refusal.detail(), Map::new())
             }
             Self::Query { parameter, message } => {
                 let more = Map::from_iter([("parameter".to_owned(), parameter.as_str().into())]);
