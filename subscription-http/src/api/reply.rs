@@ -33,9 +33,7 @@ impl Reply {
 
     /// A body that is serialized already.
     pub(crate) fn json_bytes(status: StatusCode, json: impl Into<Bytes>) -> Self {
-        let mut reply = Self { body: json.into(), ..Self::empty(status) };
-        reply.set(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        reply
+        Self { status, ..Self::text("application/json", json) }
     }
 
     /// 200 with a text.
