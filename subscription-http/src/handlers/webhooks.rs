@@ -51,13 +51,9 @@ fn may_read_users(call: &Call) -> Result<bool, ApiError> {
     Ok(call.client()?.scopes.contains(&UsersRead))
 }
 
-/// Logs a call that changed an endpoint, and wakes the job that sends events.
-fn note(call: &Call, id: EndpointId, action: &'static str) -> Result<(), ApiError> {
-    note_at(call, id, action, None)
-}
-
-/// The same with the URL, whose query may hold a secret of the receiver.
-fn note_at(
+/// Logs a call that changed an endpoint, and wakes the job that sends events. The query of the URL is left out: it
+/// may hold a secret of the receiver.
+fn note(
     call: &Call,
     id: EndpointId,
     action: &'static str,
@@ -100,7 +96,7 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let created = webhooks.create_once(new, idempotency, may_read_users).await?;
     let endpoint = &created.endpoint;
     if !created.replayed {
-        note_at(&call, endpoint.id, "create", Some(&endpoint.url))?;
+        note(&call, endpoint.id, "create", Some(&endpoint.url))?;
     }
     let reply = Reply::json(StatusCode::CREATED, &SecretBody::from(&created))?;
     let reply = reply.location(&format!("webhook-endpoints/{}", endpoint.id));
@@ -130,7 +126,7 @@ async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let may_read_users = may_read_users(&call)?;
     let update = |version| webhooks.update_if(id, version, changes.clone(), may_read_users);
     let endpoint = call.if_match(update).await?;
-    note_at(&call, id, "update", Some(&endpoint.url))?;
+    note(&call, id, "update", Some(&endpoint.url))?;
     whole(&endpoint)
 }
 
@@ -138,7 +134,7 @@ async fn remove(call: Box<Call>) -> Result<Reply, ApiError> {
     let webhooks = webhooks(&call)?;
     let id = call.path("endpoint_id")?;
     call.if_match(|version| webhooks.delete_if(id, version)).await?;
-    note(&call, id, "delete")?;
+    note(&call, id, "delete", None)?;
     Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
@@ -146,14 +142,14 @@ async fn rotate_secret(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("endpoint_id")?;
     let rotation = call.input(Rotation::from_json)?;
     let rotated = webhooks(&call)?.rotate_secret(id, rotation.overlap).await?;
-    note(&call, id, "rotate_secret")?;
+    note(&call, id, "rotate_secret", None)?;
     Ok(Reply::ok(&SecretBody::from(&rotated))?.version(rotated.endpoint.version))
 }
 
 async fn ping(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = limited(&call)?;
     let pinged = webhooks(&call)?.ping(id).await?;
-    note(&call, id, "ping")?;
+    note(&call, id, "ping", None)?;
     Reply::ok(&pinged)
 }
 
@@ -161,7 +157,7 @@ async fn rewind(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = limited(&call)?;
     let to = call.input(Rewind::from_json)?;
     let endpoint = webhooks(&call)?.rewind(id, to).await?;
-    note(&call, id, "rewind")?;
+    note(&call, id, "rewind", None)?;
     whole(&endpoint)
 }
 
@@ -169,7 +165,7 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = limited(&call)?;
     let events = call.input(Resend::from_json)?;
     let endpoint = webhooks(&call)?.resend(id, events).await?;
-    note(&call, id, "resend")?;
+    note(&call, id, "resend", None)?;
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
 }
 

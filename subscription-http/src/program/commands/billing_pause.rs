@@ -71,14 +71,9 @@ async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
     let Some(pause) = find(store).await? else {
         return Ok("billing was not paused".to_owned());
     };
-    remove(store, &pause).await?;
+    let delete = Delete { key: Key::Document(pause.key.clone()), version: pause.version };
+    store.commit(ChangeSet { deletes: vec![delete], ..ChangeSet::default() }).await?;
     Ok("billing is resumed".to_owned())
-}
-
-/// Deletes a document.
-async fn remove(store: &Arc<dyn Store>, found: &Document) -> Result<(), StoreError> {
-    let delete = Delete { key: Key::Document(found.key.clone()), version: found.version };
-    store.commit(ChangeSet { deletes: vec![delete], ..ChangeSet::default() }).await
 }
 
 async fn status(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
