@@ -16,9 +16,6 @@ use crate::api::input::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
 /// The most hops of `x-forwarded-for` that are read, from the right.
 const HOPS_MAX: usize = 16;
 
-/// Capacity for the segments that most paths have.
-const SEGMENTS: usize = 4;
-
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
@@ -67,11 +64,8 @@ pub(crate) fn framed(headers: &HeaderMap) -> bool {
 fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
     let sound = |host: &http::HeaderValue| {
-        host.to_str().is_ok_and(|host| {
-            let (name, port) = host.split_once(':').unwrap_or((host, ""));
-            let plain = !name.is_empty() && is_plain(name.as_bytes()) && is_port(port);
-            plain || host.parse().is_ok_and(|host| is_sound(&host))
-        })
+        let host = host.to_str().ok().and_then(|host| host.parse().ok());
+        host.is_some_and(|host| is_sound(&host))
     };
     match (hosts.next(), hosts.next()) {
         (Some(host), None) if sound(host) => Ok(()),
@@ -96,25 +90,15 @@ fn is_port(port: &str) -> bool {
 
 /// The segments of a path, each decoded once.
 pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
-    let mut segments = Vec::with_capacity(SEGMENTS);
-    for segment in path.split('/').skip(1) {
-        if is_plain(segment.as_bytes()) && !segment.starts_with('.') {
-            segments.push(Cow::Borrowed(segment));
-            continue;
-        }
+    let segments = path.split('/').skip(1).map(|segment| {
         let text = percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
         let dots = text == "." || text == "..";
         if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
             return Err(Refusal::PathInvalid);
         }
-        segments.push(text);
-    }
-    Ok(segments)
-}
-
-/// True if no byte has a special meaning in a host or a path, as in nearly all of them.
-fn is_plain(text: &[u8]) -> bool {
-    text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+        Ok(text)
+    });
+    segments.collect()
 }
 
 /// The credential of the calling client.
