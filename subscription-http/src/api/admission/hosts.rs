@@ -106,14 +106,10 @@ impl<'h> Host<'h> {
     }
 
     fn is_loopback(self) -> bool {
-        let ends = |end: &str| {
-            let at = self.name.len().checked_sub(end.len());
-            let last = at.and_then(|at| self.name.get(at..));
-            last.is_some_and(|last| last.eq_ignore_ascii_case(end))
-        };
-        self.name.eq_ignore_ascii_case("localhost")
-            || ends(".localhost")
-            || address(self.name).is_some_and(|ip| ip.is_loopback())
+        let name = self.name.to_ascii_lowercase();
+        name == "localhost"
+            || name.ends_with(".localhost")
+            || address(&name).is_some_and(|ip| ip.is_loopback())
     }
 }
 
