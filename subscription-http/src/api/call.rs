@@ -23,7 +23,6 @@ use super::routes::{Served, Variable};
 use super::state::State;
 
 /// A request in its handler.
-#[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
     pub(crate) surface: Surface,

@@ -28,7 +28,7 @@ pub(crate) enum ApiError {
 }
 
 /// The reason why a request did not reach the service.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Refusal {
     HeaderInvalid(&'static str),
     HostInvalid,
@@ -285,7 +285,7 @@ fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
 ///
 /// No problem has a page of its own, so that the type is `about:blank`, whose title is the reason phrase
 /// of the status (RFC 9457, 4.2.1). Programs tell problems apart by the code.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 struct Problem<'a> {
     #[serde(rename = "type")]
     kind: &'static str,

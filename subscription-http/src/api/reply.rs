@@ -12,7 +12,6 @@ use crate::api::error::ApiError;
 const HEADERS: usize = 8;
 
 /// A response before the headers that every response has.
-#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

@@ -50,7 +50,6 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
 
 /// The routes of one part of the API. The flags hold for all paths that begin with [`Area::path`], also
 /// for those that lead to no route.
-#[derive(Debug)]
 pub(crate) struct Area {
     /// The beginning of all its paths.
     pub(crate) path: &'static str,
@@ -70,7 +69,7 @@ impl Area {
 }
 
 /// The settings that routes depend on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Served<'a> {
     /// The changes that people may make to their own subscriptions.
     pub(crate) self_service: &'a [SelfService],
@@ -291,7 +290,6 @@ pub(crate) const fn of_part<const N: usize>(part: ApiPart, mut routes: [Route; N
 pub(crate) type Variable = Option<(&'static str, String)>;
 
 /// The outcome of a search for a route.
-#[derive(Debug)]
 pub(crate) enum Found {
     Route(&'static Route, Variable),
     /// The path exists, with these methods.

@@ -54,7 +54,6 @@ fn sent(text: &str) -> String {
 }
 
 /// A file of the console.
-#[derive(Debug)]
 pub(crate) struct File {
     pub(crate) name: &'static str,
     /// The text as it is sent, with its `ETag`.

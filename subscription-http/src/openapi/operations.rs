@@ -10,7 +10,7 @@ pub(super) fn areas() -> Vec<Area> {
 }
 
 /// The operations of one area.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Area {
     pub(super) name: String,
@@ -19,7 +19,7 @@ pub(super) struct Area {
 }
 
 /// The description of a route.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Operation {
     /// Method and pattern, as in the route table.
@@ -41,7 +41,7 @@ pub(super) struct Operation {
 }
 
 /// A response that is not a problem. Its body is JSON of a schema, a text, or empty.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Response {
     pub(super) status: u16,
@@ -55,7 +55,7 @@ pub(super) struct Response {
 }
 
 /// Operations that take a field of a response's body as a parameter.
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Links {
     pub(super) parameter: String,

@@ -10,7 +10,6 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 /// A text that is ready to be sent, with its `ETag`.
-#[derive(Debug)]
 pub(crate) struct Prepared {
     text: Cow<'static, str>,
     tag: HeaderValue,
@@ -41,7 +40,7 @@ impl Prepared {
 }
 
 /// An object whose members stay in the order in which they were added.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Ordered<V>(Vec<(String, V)>);
 
 impl<V: Default> Ordered<V> {

@@ -33,7 +33,6 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(5);
 
 /// The log of the program. Dropping it waits until the queue is written, for a second at most.
-#[derive(Debug)]
 pub(crate) struct Log(Arc<Queue>);
 
 impl Log {
@@ -77,7 +76,7 @@ impl Drop for Log {
 }
 
 /// The lines that the thread has not written yet.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
     /// Signals the thread that there are lines.
@@ -87,7 +86,7 @@ struct Queue {
     lost: Arc<AtomicU64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
     /// True while the thread waits for lines, all others being written.

@@ -3,7 +3,6 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for a signal to stop.
-#[derive(Debug)]
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,

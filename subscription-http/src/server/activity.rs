@@ -12,7 +12,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The activity of one connection.
-#[derive(Debug)]
 pub(super) struct Activity {
     /// True once the server stops.
     stopped: watch::Receiver<bool>,
@@ -29,7 +28,7 @@ pub(super) struct Activity {
 }
 
 /// The state that decides which time-out applies to a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A request is in flight; the [`Api`](crate::Api) has time-outs for it.
     Busy,
@@ -41,7 +40,7 @@ pub(super) enum Phase {
 }
 
 /// HTTP/2 responses whose bytes are still in memory.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct UnreadResponses {
     count: u64,
     /// The number of each and when it was made, oldest first.
@@ -49,11 +48,9 @@ struct UnreadResponses {
 }
 
 /// A request in flight, until it is dropped.
-#[derive(Debug)]
 pub(super) struct InFlight(Arc<Activity>);
 
 /// The bytes of a response, which h2 drops once they are sent.
-#[derive(Debug)]
 struct Unread {
     bytes: Bytes,
     number: u64,
@@ -182,7 +179,6 @@ impl Drop for Unread {
 
 /// The phase of a connection and how long it has lasted, by looking at it from time to time, so that
 /// requests read no clock.
-#[derive(Debug)]
 pub(super) struct PhaseTimer {
     seen: (Phase, usize),
     since: Instant,

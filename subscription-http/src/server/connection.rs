@@ -73,7 +73,6 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
 }
 
 /// A connection before it is served.
-#[derive(Debug)]
 pub(super) struct Connection {
     pub(super) api: Api,
     pub(super) peer: IpAddr,

@@ -5,13 +5,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The number of connections of every address.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Peers {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 /// One connection of an address, until it is dropped.
-#[derive(Debug)]
 pub(super) struct Place {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     ip: IpAddr,

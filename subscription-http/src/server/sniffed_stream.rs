@@ -17,7 +17,6 @@ use super::activity::Activity;
 const NAME_BYTES_MAX: usize = "transfer-encoding:".len();
 
 /// A stream that reports to an [`Activity`].
-#[derive(Debug)]
 pub(super) struct SniffedStream {
     stream: TcpStream,
     lines: Lines,
@@ -29,7 +28,7 @@ pub(super) struct SniffedStream {
 /// The end of a body is not known here and is not needed: a request head contains no empty line, so no
 /// bytes before the head can hide one of its two headers. A body that has both header names at the
 /// beginning of lines is mistaken for a head; a JSON body has no such lines.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Lines {
     /// The beginning of a line that has not ended yet.
     start: Vec<u8>,

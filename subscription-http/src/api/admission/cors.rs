@@ -39,7 +39,6 @@ const CACHED_FOR: Duration = Duration::from_secs(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The web page that sent a request: it has an `Origin`.
-#[derive(Debug)]
 pub(crate) struct Page {
     origin: HeaderValue,
     /// The request is a preflight.

@@ -13,7 +13,7 @@ use crate::api::ApiError;
 const NAME_CHARS_SHOWN: usize = 100;
 
 /// The parameters of a request, in order.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 /// The error of a parameter.

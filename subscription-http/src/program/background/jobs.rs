@@ -54,7 +54,7 @@ pub(crate) trait Job: Send + Sync {
 }
 
 /// When a job wants to run again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Next {
     /// At once: there is more to do.
     Again,
@@ -67,7 +67,7 @@ pub(crate) enum Next {
 }
 
 /// Set when the instance no longer leads, or the process ends.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Stop(watch::Receiver<()>);
 
 impl Stop {

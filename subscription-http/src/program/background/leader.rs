@@ -22,7 +22,6 @@ pub(crate) trait Leader: Send + Sync {
 }
 
 /// The only instance over its store.
-#[derive(Debug)]
 pub(crate) struct Alone;
 
 #[async_trait]

@@ -12,7 +12,6 @@ use subscription_core::{Error, SubscriptionService};
 use super::jobs::{Job, Next, Stop};
 
 /// The job that runs when the instance begins to lead, and every minute.
-#[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) service: SubscriptionService,
     pub(crate) auth: Authentication,

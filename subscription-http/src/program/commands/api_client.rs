@@ -16,7 +16,7 @@ use crate::program::Failure;
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The server that a command calls.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct ApiArgs {
     /// The URL of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]

@@ -11,7 +11,7 @@ use subscription_core::auth::{
 use crate::program::settings::Settings;
 use crate::program::{Failure, print};
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub(crate) enum ClientCommand {
     /// Add a client. A confidential client gets a key, which is printed once.
     Add {

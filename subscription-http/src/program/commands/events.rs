@@ -17,7 +17,7 @@ const WAIT: u64 = 25;
 /// The pause before a request is repeated that was not answered.
 const RETRY: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct EventsCommand {
     /// Begin after this sequence. [default: the oldest event; with --follow the newest]
     #[arg(long, value_name = "SEQUENCE")]

@@ -18,7 +18,6 @@ use crate::program::background::process_clock::ProcessClock;
 use crate::program::settings::{Database, Settings};
 
 /// An open store.
-#[derive(Debug)]
 pub(crate) struct Opened {
     /// The store as the service uses it: cached and measured.
     pub(crate) store: Arc<dyn Store>,
@@ -31,7 +30,6 @@ pub(crate) struct Opened {
 }
 
 /// The store itself, without the cache.
-#[derive(Debug)]
 enum Inner {
     Memory,
     Sqlite(Arc<SqliteStore>),

@@ -17,7 +17,6 @@ const COUNTED_EVERY: Duration = Duration::from_mins(1);
 const EVENTS: usize = 1_000;
 
 /// Applies the events that are due: at once if this process stored one, else every second.
-#[derive(Debug)]
 pub(crate) struct ProviderJob {
     providers: Providers,
     service: SubscriptionService,
@@ -80,7 +79,6 @@ impl Job for ProviderJob {
 }
 
 /// Syncs the sources every night, and when a caller asks for it.
-#[derive(Debug)]
 pub(crate) struct ProviderSyncJob {
     providers: Providers,
     /// The sync that this job is at.

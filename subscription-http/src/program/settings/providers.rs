@@ -41,7 +41,6 @@ const VARIABLES: [&str; 2] = ["SIGNING_SECRETS", "API_KEY"];
 pub(super) const VARIABLE_PREFIX: &str = "SUBSCRIPTION_PROVIDER_";
 
 /// The settings of one provider, checked.
-#[derive(Debug)]
 pub(crate) struct ProviderSettings {
     pub(crate) name: Slug,
     pub(crate) kind: ProviderKind,

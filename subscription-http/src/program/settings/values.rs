@@ -12,7 +12,7 @@ use subscription_http::Quota;
 use tracing::level_filters::LevelFilter;
 
 /// The mode of the server, which decides which callers are trusted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     /// Trusts every caller, on this machine only.
@@ -23,7 +23,7 @@ pub(crate) enum Mode {
 }
 
 /// The users who can have subscriptions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Users {
     /// Users who signed up here; another `user_id` is refused.
@@ -34,7 +34,7 @@ pub(crate) enum Users {
 }
 
 /// The clock of the process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClockKind {
     /// The clock of the machine.
@@ -60,7 +60,7 @@ macro_rules! deserialize_from_text {
 deserialize_from_text!(Console, Listen, Level, Limit, KeepEvents);
 
 /// An address to listen on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Listen(pub(crate) SocketAddr);
 
@@ -86,7 +86,7 @@ impl FromStr for Listen {
 }
 
 /// Where the console is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Console {
     /// Nowhere.
@@ -113,7 +113,7 @@ impl FromStr for Console {
 }
 
 /// The log level.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Level(pub(crate) LevelFilter);
 
@@ -133,7 +133,7 @@ impl FromStr for Level {
 }
 
 /// A number from 1 to `MAX`; a larger one is surely a mistake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "u64")]
 pub(crate) struct Bounded<const MAX: usize>(pub(crate) usize);
 
@@ -209,7 +209,7 @@ impl FromStr for Database {
 }
 
 /// A rate limit as text: `30/5m`, or `off`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Limit(pub(crate) Option<Quota>);
 
@@ -251,7 +251,7 @@ impl FromStr for Limit {
 }
 
 /// How long events are kept; `None` is for ever.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct KeepEvents(pub(crate) Option<Duration>);
 

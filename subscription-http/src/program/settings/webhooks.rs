@@ -20,7 +20,6 @@ pub(super) const WEBHOOK_KEYS: [(&str, &str); 4] = [
 ];
 
 /// The checked settings: the client that sends, and the addresses that it may send to.
-#[derive(Debug)]
 pub(crate) struct WebhookSettings {
     pub(crate) transport: HttpDeliver,
     pub(crate) addresses: AddressRules,

@@ -15,7 +15,7 @@ use crate::program::{Failure, print};
 /// The environment variable with the secrets of an endpoint.
 const SECRET: &str = "WEBHOOK_SECRET";
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 pub(crate) enum WebhookCommand {
     /// Create an endpoint, and print it with its secret, which is shown this once.
     Add {
@@ -55,7 +55,7 @@ pub(crate) enum WebhookCommand {
 }
 
 /// The endpoint of a command.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct Named {
     /// The endpoint.
     id: String,
@@ -64,7 +64,7 @@ pub(crate) struct Named {
 }
 
 /// A delivery, as it was received.
-#[derive(Debug, Args)]
+#[derive(Args)]
 pub(crate) struct Delivery {
     /// The header webhook-id.
     #[arg(long)]

@@ -16,7 +16,6 @@ use crate::program::background::jobs::{Job, Next, Stop};
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// Sends events while this instance leads.
-#[derive(Debug)]
 pub(crate) struct WebhookJob {
     webhooks: Webhooks,
     clock: Arc<dyn Clock>,
@@ -26,7 +25,6 @@ pub(crate) struct WebhookJob {
 }
 
 /// The signals of this process.
-#[derive(Debug)]
 struct Signals {
     events: Mutex<EventListener>,
     changed: JobSignal,

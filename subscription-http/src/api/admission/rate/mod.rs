@@ -128,7 +128,7 @@ impl RateLimits {
 }
 
 /// A rate limit that is shared by all routes that name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum RouteLimit {
     SignIn,
     Refresh,
