@@ -1,6 +1,7 @@
 //! Many change sets in one call are one transaction.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use subscription_core::store::{
@@ -23,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_value_that_moves_is_committed_by_itself,
         rows_are_locked_in_the_order_of_their_keys,
         a_locked_record_delays_its_own_creates_and_no_others,
+        updates_of_callers_who_wait_together_are_one_transaction,
     ]
 }
 
@@ -164,4 +166,39 @@ async fn a_locked_record_delays_its_own_creates_and_no_others() {
     for create in waiting {
         create.await.unwrap().unwrap();
     }
+}
+
+/// While the table is locked two groups wait for it, and all callers who come meanwhile are one group after them. Of two
+/// callers who write one record the first wins, and the others are told of a conflict.
+async fn updates_of_callers_who_wait_together_are_one_transaction() {
+    let world = World::with_subscriptions(42).await;
+    let mut outsider = connect().await;
+    let lock = format!("BEGIN; LOCK TABLE {}.subscriptions", world.schema);
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut outsider).await.unwrap();
+    let update = |subscription: &Subscription| {
+        let updated = Subscription { version: subscription.version.next(), ..subscription.clone() };
+        let changes = ChangeSet { writes: vec![updated.into()], ..ChangeSet::default() };
+        let store = Arc::clone(&world.store);
+        Box::pin(async move { store.commit(changes).await })
+    };
+    let (twin, others) = world.subscriptions.split_first().unwrap();
+    let mut callers: Vec<_> = others.iter().map(update).collect();
+    callers.extend((0..5).map(|_| update(twin)));
+    for caller in &mut callers {
+        assert!(caller.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    outsider.close().await.unwrap();
+    let mut outcomes = Vec::new();
+    for caller in callers {
+        outcomes.push(caller.await);
+    }
+
+    assert!(world.transactions(2).await <= 4);
+    let (first, last) = outcomes.split_at(others.len());
+    assert!(first.iter().all(Result::is_ok), "{first:?}");
+    let won = last.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(won, 1, "{last:?}");
+    let is_lost = |outcome: &&Result<(), StoreError>| matches!(outcome, Err(StoreError::Conflict(key)) if *key == Key::Subscription(twin.id));
+    assert_eq!(last.iter().filter(is_lost).count(), 4, "{last:?}");
 }

@@ -1,9 +1,10 @@
 //! Which change sets can be committed together by one statement.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::super::commit::guarded;
-use super::commit_statement::is_small;
+use super::super::table::Table;
+use super::commit_statement::{is_of_versions, is_small};
 use super::notify::notifications;
 use crate::store::{ChangeSet, Key, Record};
 use crate::values::Version;
@@ -11,69 +12,100 @@ use crate::values::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// A shape of which many sets can be one statement. No statement both creates and updates records of a table with unique
-/// values: a set could then take a value before an earlier set gives it up.
+/// What a set does with the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SetShape {
-    /// A step of the billing clock: a subscription is updated, and at most one payment is created.
-    Step,
-    /// New records alone.
-    Creates,
+enum Role {
+    Guarded,
+    Updated,
+    Created,
 }
 
-impl SetShape {
-    /// `None` if a set has another shape. A commit with a notification waits for every other such commit, so these go
-    /// alone.
-    pub(super) fn of(changes: &ChangeSet) -> Option<Self> {
-        let is_new = |write: &Record| write.version() == Version::FIRST;
-        if !is_small(changes) || notifications(changes).next().is_some() {
-            return None;
-        }
-        if changes.writes.iter().all(is_new) {
-            return Some(Self::Creates);
-        }
-        let is_of_step = |write: &Record| {
-            let is_subscription = matches!(write, Record::Subscription(_));
-            is_subscription && !is_new(write)
-                || matches!(write, Record::Payment(_)) && is_new(write)
+/// Change sets that can be one statement. All do the same with the records of a table: else one could create a record with
+/// a unique value before an earlier one gives it up, and the text would depend on the order of the keys. A record that a
+/// set writes is neither written nor guarded by a later set.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) sets: Vec<ChangeSet>,
+    /// `None` if the only set must be committed alone.
+    roles: Option<Roles>,
+    /// The records that the sets write.
+    written: HashSet<Key>,
+}
+
+impl Group {
+    pub(super) fn of(changes: ChangeSet) -> Self {
+        let written = changes.writes.iter().map(Record::key).collect();
+        Self { roles: roles(&changes), written, sets: vec![changes] }
+    }
+
+    /// Adds a set, or returns it if it cannot be part of the statement.
+    pub(super) fn add(&mut self, changes: ChangeSet) -> Result<(), ChangeSet> {
+        let (Some(known), Some(roles)) = (&mut self.roles, roles(&changes)) else {
+            return Err(changes);
         };
-        let is_step = changes.guards.is_empty() && changes.writes.iter().all(is_of_step);
-        is_step.then_some(Self::Step)
+        let is_alike =
+            roles.iter().all(|(table, role)| known.get(table).is_none_or(|it| it == role));
+        if !is_alike || self.sets.len() == SETS_MAX || names_one_of(&self.written, &changes) {
+            return Err(changes);
+        }
+        known.extend(roles);
+        self.written.extend(changes.writes.iter().map(Record::key));
+        self.sets.push(changes);
+        Ok(())
+    }
+
+    /// True if a set of the group writes a record that this set writes or guards.
+    pub(super) fn is_before(&self, changes: &ChangeSet) -> bool {
+        names_one_of(&self.written, changes)
     }
 }
 
-/// Change sets that can be one statement.
-#[derive(Debug)]
-pub(super) struct Group {
-    /// `None` for a single set of another shape.
-    pub(super) shape: Option<SetShape>,
-    pub(super) sets: Vec<ChangeSet>,
+/// True if a set writes or guards one of these records.
+fn names_one_of(written: &HashSet<Key>, changes: &ChangeSet) -> bool {
+    guarded(changes).any(|key| written.contains(key))
+        || changes.writes.iter().any(|write| written.contains(&write.key()))
 }
 
-/// Divides change sets into groups that can be one statement each, and keeps their order. A record that a set of a group
-/// writes is neither written nor guarded by another set of it.
+/// The tables of a set, and what it does with their records.
+type Roles = BTreeMap<&'static str, Role>;
+
+/// What a set does with each of its tables; `None` if it must be committed alone. A commit with a notification waits for
+/// every other such commit, so these go alone.
+fn roles(changes: &ChangeSet) -> Option<Roles> {
+    if !is_small(changes) || !is_of_versions(changes) || notifications(changes).next().is_some() {
+        return None;
+    }
+    let guards = guarded(changes).map(|key| (Table::of(key).name, Role::Guarded));
+    let writes = changes.writes.iter().map(|write| {
+        let is_new = write.version() == Version::FIRST;
+        let role = if is_new { Role::Created } else { Role::Updated };
+        (Table::of(&write.key()).name, role)
+    });
+    let mut roles = Roles::new();
+    for (table, role) in guards.chain(writes) {
+        if roles.insert(table, role).is_some_and(|other| other != role) {
+            return None;
+        }
+    }
+    Some(roles)
+}
+
+/// True if a change set can be one statement with others.
+pub(super) fn can_join(changes: &ChangeSet) -> bool {
+    roles(changes).is_some()
+}
+
+/// Divides change sets into groups that can be one statement each, and keeps their order. A set that must be committed
+/// alone is a group of one.
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    // The records that the last group writes.
-    let mut named: HashSet<Key> = HashSet::new();
     for changes in sets {
-        let shape = SetShape::of(&changes);
-        let keys = changes.writes.iter().map(Record::key);
-        match groups.last_mut() {
-            Some(group)
-                if shape.is_some()
-                    && group.shape == shape
-                    && group.sets.len() < SETS_MAX
-                    && !guarded(&changes).any(|key| named.contains(key))
-                    && !keys.clone().any(|it| named.contains(&it)) =>
-            {
-                named.extend(keys);
-                group.sets.push(changes);
-            }
-            _ => {
-                named = keys.collect();
-                groups.push(Group { shape, sets: vec![changes] });
-            }
+        let joined = match groups.last_mut() {
+            Some(group) => group.add(changes),
+            None => Err(changes),
+        };
+        if let Err(changes) = joined {
+            groups.push(Group::of(changes));
         }
     }
     groups

@@ -68,7 +68,7 @@ struct Check<'c> {
 
 /// The sets as one statement; `None` if they cannot be one.
 pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<BatchStatement> {
-    if !sets.iter().all(is_small) {
+    if !sets.iter().all(|set| is_small(set) && is_of_versions(set)) {
         return None;
     }
     let checks = checks(sets)?;
@@ -114,22 +114,20 @@ fn has_unique_values(write: &Record) -> bool {
     !Table::of(&write.key()).unique.is_empty()
 }
 
-/// The records to lock, in the order of their keys. `None` if a guard is not about a version, or if a set names a record
-/// twice.
+/// True if all guards of a set compare versions of records. One that does not exist cannot be locked.
+pub(super) fn is_of_versions(changes: &ChangeSet) -> bool {
+    let is_of_version =
+        |it: &Guard| matches!(it, Guard::Unchanged { version, .. } if *version != Version::NEW);
+    changes.guards.iter().all(is_of_version)
+}
+
+/// The records to lock, in the order of their keys. `None` if a set names a record twice.
 fn checks(sets: &[ChangeSet]) -> Option<Vec<Check<'_>>> {
     let mut checks = Vec::new();
     for (set, changes) in (0..).zip(sets) {
         for guard in &changes.guards {
-            match guard {
-                // A record that does not exist cannot be locked.
-                Guard::Unchanged { version: Version::NEW, .. }
-                | Guard::PlanUnused(_)
-                | Guard::NoOtherLiveSubscription(_)
-                | Guard::Expired { .. } => return None,
-                Guard::Unchanged { key, version } => {
-                    checks.push(Check { set, key: key.clone(), version: *version, write: None });
-                }
-            }
+            let Guard::Unchanged { key, version } = guard else { continue };
+            checks.push(Check { set, key: key.clone(), version: *version, write: None });
         }
         for write in changes.writes.iter().filter(|write| !is_new(write)) {
             let version = write.version().previous();

@@ -1,7 +1,7 @@
 //! Commits of change sets: each alone, or many as one statement.
 //!
-//! Sets of different callers that create records are put together ([`super::groups`]): one round trip, one lock of the plan
-//! that all of them buy, one flush of the database's log.
+//! Sets of different callers are put together ([`super::groups`]): one round trip, one lock of the plan that all of them
+//! buy, one flush of the database's log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ const CALLERS_MAX: usize = 64;
 pub(super) struct Commits(pub(super) Arc<Pool<PgConnection>>);
 
 impl Handler for Commits {
-    /// A set that creates records.
+    /// A set that can be one statement with others.
     type Request = ChangeSet;
     /// The outcome, or the set itself if its caller must commit it alone.
     type Answer = Result<Result<(), StoreError>, ChangeSet>;
@@ -47,8 +47,32 @@ impl Handler for Commits {
     }
 
     async fn handle(&self, sets: Vec<ChangeSet>) -> Vec<Self::Answer> {
-        let mut committed = self.commit_together(&sets, Locked::Refuse).await.into_iter();
-        sets.into_iter().map(|changes| committed.next().flatten().ok_or(changes)).collect()
+        let mut outcomes = Vec::with_capacity(sets.len());
+        let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
+        for (place, changes) in sets.into_iter().enumerate() {
+            // Callers of one record wait for each other, and hold up nobody else.
+            if groups.iter().any(|(group, _)| group.is_before(&changes)) {
+                outcomes.push((place, Err(changes)));
+                continue;
+            }
+            let mut left = Some(changes);
+            for (group, places) in &mut groups {
+                left = left.and_then(|changes| group.add(changes).err());
+                if left.is_none() {
+                    places.push(place);
+                    break;
+                }
+            }
+            groups.extend(left.map(|changes| (Group::of(changes), vec![place])));
+        }
+        for (group, places) in groups {
+            let committed = self.commit_together(&group.sets, Locked::Refuse).await;
+            let mut committed = committed.into_iter();
+            let outcome = |changes| committed.next().flatten().ok_or(changes);
+            outcomes.extend(places.into_iter().zip(group.sets.into_iter().map(outcome)));
+        }
+        outcomes.sort_by_key(|(place, _)| *place);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 }
 
@@ -91,11 +115,9 @@ impl Commits {
 
     /// Commits change sets by one statement, or one by one where that is not possible.
     pub(super) async fn commit_group(&self, group: Group) -> Vec<Result<(), StoreError>> {
-        let mut committed = match group.shape {
-            Some(_) if group.sets.len() > 1 => {
-                self.commit_together(&group.sets, Locked::Wait).await
-            }
-            _ => Vec::new(),
+        let mut committed = match group.sets.len() {
+            0 | 1 => Vec::new(),
+            _ => self.commit_together(&group.sets, Locked::Wait).await,
         }
         .into_iter();
         let mut outcomes = Vec::with_capacity(group.sets.len());

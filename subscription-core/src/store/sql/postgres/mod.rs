@@ -30,7 +30,7 @@ use super::pool::Pool;
 use super::statement::Statement;
 use super::{SqlStore, access};
 use clock_skew::ClockSkew;
-use commit_groups::{SetShape, groups};
+use commit_groups::{can_join, groups};
 use commits::Commits;
 pub use leader_lock::LeaderLock;
 pub use open::PostgresOptions;
@@ -94,13 +94,13 @@ impl Dialect for Postgres {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         self.takes_writes()?;
-        match SetShape::of(&changes) {
-            Some(SetShape::Creates) => match self.commits.answer(changes).await {
-                Some(Ok(outcome)) => outcome,
-                Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
-                None => Err(unavailable("the store closed meanwhile")),
-            },
-            Some(SetShape::Step) | None => self.commits.handler.commit_alone(changes).await,
+        if !can_join(&changes) {
+            return self.commits.handler.commit_alone(changes).await;
+        }
+        match self.commits.answer(changes).await {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
+            None => Err(unavailable("the store closed meanwhile")),
         }
     }
 
