@@ -113,7 +113,6 @@ impl IdentityVerifier for SharedSecretIdentities {
     ) -> Result<Identity, IdentityRefused> {
         Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
             .and_then(|compact| compact.verify(&self.key))
-            .ok()
             .and_then(|claims| self.trust.identity(&claims, now))
             .ok_or(IdentityRefused::Rejected)
     }

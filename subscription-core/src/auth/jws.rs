@@ -54,23 +54,6 @@ impl Algorithm {
     }
 }
 
-/// The reason why a token was refused. Callers outside get one error for all of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Refused {
-    #[error("the token is too long")]
-    TooLong,
-    #[error("the token is not a compact JWS")]
-    Malformed,
-    #[error(
-        "the token brings its own key, or its header has a critical parameter that is not supported"
-    )]
-    ForbiddenHeader,
-    #[error("the token is not signed as its key is used")]
-    WrongAlgorithm,
-    #[error("the signature is wrong")]
-    BadSignature,
-}
-
 /// Header fields by which a token could choose the key or the way it is verified.
 const FORBIDDEN: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "b64", "zip"];
 
@@ -91,38 +74,38 @@ pub(crate) struct Compact<'a> {
 }
 
 impl<'a> Compact<'a> {
-    /// Parses a token of at most `bytes_max`.
-    pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Result<Self, Refused> {
+    /// Parses a token of at most `bytes_max`; `None` if it is longer, malformed or brings its own key.
+    pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Option<Self> {
         if token.len() > bytes_max {
-            return Err(Refused::TooLong);
+            return None;
         }
-        let (message, signature) = token.rsplit_once('.').ok_or(Refused::Malformed)?;
-        let (header, claims) = message.split_once('.').ok_or(Refused::Malformed)?;
+        let (message, signature) = token.rsplit_once('.')?;
+        let (header, claims) = message.split_once('.')?;
         if claims.contains('.') {
-            return Err(Refused::Malformed);
+            return None;
         }
-        let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| Refused::Malformed)?;
-        let fields = object(&header).map_err(|_| Refused::Malformed)?;
+        let header = URL_SAFE_NO_PAD.decode(header).ok()?;
+        let fields = object(&header).ok()?;
         if fields.iter().any(|(name, _)| FORBIDDEN.contains(&&**name)) {
-            return Err(Refused::ForbiddenHeader);
+            return None;
         }
-        let text = |name: &str| -> Result<Option<String>, Refused> {
+        let text = |name: &str| {
             let found = fields.iter().find(|(field, _)| field == name);
-            let read = |raw: &RawValue| serde_json::from_str(raw.get());
-            found.map(|(_, raw)| read(raw)).transpose().map_err(|_| Refused::Malformed)
+            let read = |raw: &RawValue| serde_json::from_str::<String>(raw.get());
+            found.map(|(_, raw)| read(raw)).transpose().ok()
         };
         let key_id = text("kid")?;
         let sound = |id: &String| {
             (1..=KEY_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
         };
         if !key_id.as_ref().is_none_or(sound) {
-            return Err(Refused::Malformed);
+            return None;
         }
-        Ok(Self {
+        Some(Self {
             message,
             claims,
             signature,
-            algorithm: text("alg")?.ok_or(Refused::Malformed)?,
+            algorithm: text("alg")??,
             token_type: text("typ")?,
             key_id,
             header_fields: fields.iter().map(|(name, _)| name.to_string()).collect(),
@@ -130,16 +113,14 @@ impl<'a> Compact<'a> {
     }
 
     /// The claims, if the token was signed with the counterpart of `key`.
-    pub(crate) fn verify(&self, key: &VerifyingKey) -> Result<Vec<u8>, Refused> {
+    pub(crate) fn verify(&self, key: &VerifyingKey) -> Option<Vec<u8>> {
         if self.algorithm != key.algorithm.as_str() {
-            return Err(Refused::WrongAlgorithm);
+            return None;
         }
         let message = self.message.as_bytes();
         let algorithm = key.algorithm.of_crate();
-        match crypto::verify(self.signature, message, &key.key, algorithm) {
-            Ok(true) => URL_SAFE_NO_PAD.decode(self.claims).map_err(|_| Refused::Malformed),
-            Ok(false) | Err(_) => Err(Refused::BadSignature),
-        }
+        let is_signed = crypto::verify(self.signature, message, &key.key, algorithm).ok()?;
+        if is_signed { URL_SAFE_NO_PAD.decode(self.claims).ok() } else { None }
     }
 }
 

@@ -199,9 +199,9 @@ impl IdentityVerifier for OidcIdentities {
         now: Timestamp,
     ) -> Result<Identity, IdentityRefused> {
         let compact = Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
-            .map_err(|_| IdentityRefused::Rejected)?;
+            .ok_or(IdentityRefused::Rejected)?;
         let key = self.key(compact.key_id.as_deref(), now).await?;
-        let claims = compact.verify(&key).map_err(|_| IdentityRefused::Rejected)?;
+        let claims = compact.verify(&key).ok_or(IdentityRefused::Rejected)?;
         self.trust.identity(&claims, now).ok_or(IdentityRefused::Rejected)
     }
 }

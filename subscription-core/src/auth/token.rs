@@ -151,12 +151,12 @@ impl AccessTokens {
     }
 
     fn check(&self, token: &str) -> Option<AccessClaims> {
-        let compact = Compact::parse(token, TOKEN_BYTES_MAX).ok()?;
+        let compact = Compact::parse(token, TOKEN_BYTES_MAX)?;
         // Exactly `alg`, `typ` and `kid`.
         if compact.token_type.as_deref() != Some(TOKEN_TYPE) || compact.header_fields.len() != 3 {
             return None;
         }
         let key = self.keys.checking(compact.key_id.as_deref()?)?;
-        read_object(&compact.verify(key).ok()?)
+        read_object(&compact.verify(key)?)
     }
 }
