@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use super::Authentication;
 use super::client_keys::ClientCredential;
-use super::secret_cache::{SecretCache, hash};
+use super::secret_cache::hash;
 use crate::accounts::{Client, ClientKind, ClientSource, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
@@ -24,19 +24,8 @@ pub struct CreatedClient {
     pub credential: SecretString,
 }
 
-/// Credentials that were verified, and the client version they were verified against. Without this cache
-/// the keyed hash is the most expensive part of a small request.
-#[derive(Debug)]
-pub(super) struct Accepted(SecretCache<Arc<Client>>);
-
 /// Maximum number of verified credentials cached.
-const ACCEPTED_MAX: usize = 10_000;
-
-impl Default for Accepted {
-    fn default() -> Self {
-        Self(SecretCache::of(ACCEPTED_MAX))
-    }
-}
+pub(super) const ACCEPTED_MAX: usize = 10_000;
 
 /// # Clients
 impl Authentication {
@@ -197,7 +186,7 @@ impl Authentication {
     ) -> Result<Arc<Client>, Error> {
         let unknown = || Error::from(Unauthenticated::ClientUnknown);
         let hash = hash(credential);
-        if let Some(accepting) = self.0.accepted.0.get(&hash) {
+        if let Some(accepting) = self.0.accepted.get(&hash) {
             let client = self.store().get_as::<Client>(&accepting.id).await?;
             // The client is read again: it may have got another key since, or been revoked.
             let same = |client: &Arc<Client>| {
@@ -210,7 +199,7 @@ impl Authentication {
         let credential = ClientCredential::parse(credential).ok_or_else(unknown)?;
         match self.store().get_as::<Client>(&credential.id).await? {
             Some(client) if client.accepts(&credential, &self.0.server_keys) => {
-                self.0.accepted.0.put(hash, Arc::clone(&client));
+                self.0.accepted.put(hash, Arc::clone(&client));
                 Ok(client)
             }
             Some(_) => Err(unknown()),

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 
 use super::jws::{Compact, VerifyingKey, read_object};
-use super::token::LEEWAY_SECONDS;
+use super::token::{LEEWAY_SECONDS, seconds};
 use crate::accounts::IdentityKey;
 use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
 use crate::values::{Email, Timestamp};
@@ -138,6 +138,22 @@ enum Audience {
     Several(Vec<String>),
 }
 
+impl Audience {
+    fn names(&self, audience: &str) -> bool {
+        match self {
+            Self::One(one) => one == audience,
+            Self::Several(several) => several.iter().any(|one| one == audience),
+        }
+    }
+}
+
+/// True if a token that expires and begins at these seconds is valid at `now`.
+fn is_valid(expires: Option<u64>, begins: Option<u64>, now: Timestamp) -> bool {
+    let now = seconds(now);
+    expires.is_none_or(|at| now < at.saturating_add(LEEWAY_SECONDS))
+        && begins.is_none_or(|at| at <= now.saturating_add(LEEWAY_SECONDS))
+}
+
 /// Some providers write the boolean as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -151,18 +167,9 @@ impl Trust {
     /// valid at `now`.
     pub(crate) fn identity(&self, claims: &[u8], now: Timestamp) -> Option<Identity> {
         let claims: IdentityClaims = read_object(claims)?;
-        let for_us = match &claims.aud {
-            Audience::One(audience) => *audience == self.audience,
-            Audience::Several(audiences) => audiences.contains(&self.audience),
-        };
-        let now = now.micros().unsigned_abs() / 1_000_000;
-        let expired = claims.exp.saturating_add(LEEWAY_SECONDS) <= now;
-        let soon = now.saturating_add(LEEWAY_SECONDS);
-        let begun = |at: Option<u64>| at.is_none_or(|at| at <= soon);
-        if claims.iss != self.issuer || !for_us || expired {
-            return None;
-        }
-        if !begun(claims.iat) || !begun(claims.nbf) {
+        let for_us = claims.aud.names(&self.audience);
+        let valid = is_valid(Some(claims.exp), claims.iat.max(claims.nbf), now);
+        if claims.iss != self.issuer || !for_us || !valid {
             return None;
         }
         self.named(&claims.sub, claims.email.as_deref(), claims.email_verified.as_ref())
@@ -205,17 +212,11 @@ impl Trust {
             email_verified: Option<Verified>,
         }
         let answer: Introspection = read_object(answer)?;
-        let for_us = match &answer.aud {
-            Some(Audience::One(audience)) => *audience == self.audience,
-            Some(Audience::Several(audiences)) => audiences.contains(&self.audience),
-            None => false,
-        };
+        let for_us = answer.aud.is_some_and(|audience| audience.names(&self.audience));
         // The issuer is the endpoint that was asked; one that it names must be the same.
         let by_issuer = answer.iss.is_none_or(|issuer| issuer == self.issuer);
-        let now = now.micros().unsigned_abs() / 1_000_000;
-        let expired = answer.exp.is_some_and(|exp| exp.saturating_add(LEEWAY_SECONDS) <= now);
-        let begun = answer.nbf.is_none_or(|nbf| nbf <= now.saturating_add(LEEWAY_SECONDS));
-        if !answer.active || !by_issuer || !for_us || expired || !begun {
+        let valid = is_valid(answer.exp, answer.nbf, now);
+        if !answer.active || !by_issuer || !for_us || !valid {
             return None;
         }
         self.named(&answer.sub?, answer.email.as_deref(), answer.email_verified.as_ref())

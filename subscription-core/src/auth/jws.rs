@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    const fn of_crate(self) -> jsonwebtoken::Algorithm {
+    pub(super) const fn of_crate(self) -> jsonwebtoken::Algorithm {
         match self {
             Self::EdDsa => jsonwebtoken::Algorithm::EdDSA,
             Self::Es256 => jsonwebtoken::Algorithm::ES256,

@@ -68,14 +68,8 @@ impl SigningKey {
     }
 
     fn of_pair(key: EncodingKey, algorithm: Algorithm) -> Result<Self, BadKey> {
-        let name = match algorithm {
-            Algorithm::EdDsa => jsonwebtoken::Algorithm::EdDSA,
-            Algorithm::Es256 => jsonwebtoken::Algorithm::ES256,
-            Algorithm::Hs256 | Algorithm::Rs256 | Algorithm::Ps256 => {
-                return Err(BadKey::Unreadable);
-            }
-        };
-        let mut jwk = Jwk::from_encoding_key(&key, name).map_err(|_| BadKey::Unreadable)?;
+        let mut jwk =
+            Jwk::from_encoding_key(&key, algorithm.of_crate()).map_err(|_| BadKey::Unreadable)?;
         let id = jwk.thumbprint(ThumbprintHash::SHA256).map_err(|_| BadKey::Unreadable)?;
         jwk.common.key_id = Some(id.clone());
         jwk.common.public_key_use = Some(PublicKeyUse::Signature);

@@ -44,8 +44,9 @@ pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;
 
 use self::cache::AuthCache;
-use self::clients::Accepted;
-use self::token::{AccessTokens, Signed};
+use self::clients::ACCEPTED_MAX;
+use self::secret_cache::SecretCache;
+use self::token::AccessTokens;
 use crate::service::SubscriptionService;
 
 /// An authenticated caller.
@@ -135,7 +136,9 @@ struct AuthParts {
     server_keys: ServerKeys,
     settings: AuthSettings,
     cache: Option<AuthCache>,
-    accepted: Accepted,
+    /// The clients of credentials that were verified, as they were then. Without this cache the keyed hash is the
+    /// most expensive part of a small request.
+    accepted: SecretCache<Arc<Client>>,
 }
 
 /// Builds an [`Authentication`].
@@ -146,9 +149,6 @@ pub struct AuthenticationBuilder(AuthParts);
 impl AuthenticationBuilder {
     /// Uses these settings instead of the defaults.
     pub fn settings(mut self, settings: AuthSettings) -> Self {
-        self.0.tokens.issuer.clone_from(&settings.issuer);
-        self.0.tokens.audience.clone_from(&settings.audience);
-        self.0.tokens.lifetime = settings.access_lifetime;
         self.0.settings = settings;
         self
     }
@@ -179,22 +179,14 @@ impl Authentication {
         keys: KeyRing,
         server_keys: ServerKeys,
     ) -> AuthenticationBuilder {
-        let settings = AuthSettings::default();
-        let tokens = AccessTokens {
-            keys,
-            issuer: settings.issuer.clone(),
-            audience: settings.audience.clone(),
-            lifetime: settings.access_lifetime,
-            signed: Signed::default(),
-        };
         AuthenticationBuilder(AuthParts {
             service,
             verifier,
-            tokens,
+            tokens: AccessTokens::new(keys),
             server_keys,
-            settings,
+            settings: AuthSettings::default(),
             cache: None,
-            accepted: Accepted::default(),
+            accepted: SecretCache::of(ACCEPTED_MAX),
         })
     }
 

@@ -9,7 +9,7 @@ use super::deletion::delete;
 use super::refresh::{self, Refresh, RefreshRefused};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
-use super::token::{AccessClaims, TokenRefused};
+use super::token::AccessClaims;
 use super::{Authenticated, Authentication};
 use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
@@ -107,15 +107,10 @@ impl Authentication {
         access_token: &SecretString,
         even_expired: bool,
     ) -> Result<Arc<AccessClaims>, Unauthenticated> {
-        let (claims, expired) = match self.0.tokens.verify(access_token, self.service().now()) {
-            Ok(claims) => (claims, false),
-            Err(TokenRefused::Expired(claims)) => (claims, true),
-            Err(TokenRefused::Invalid) => return Err(Unauthenticated::TokenInvalid),
-        };
-        if claims.client_id != *client_id {
-            return Err(Unauthenticated::TokenInvalid);
-        }
-        if expired && !even_expired {
+        let claims = self.0.tokens.verify(access_token, &self.0.settings);
+        let claims = claims.filter(|claims| claims.client_id == *client_id);
+        let claims = claims.ok_or(Unauthenticated::TokenInvalid)?;
+        if !even_expired && !claims.is_current(self.service().now()) {
             return Err(Unauthenticated::TokenExpired);
         }
         Ok(claims)

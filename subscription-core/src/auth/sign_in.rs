@@ -237,13 +237,19 @@ impl Authentication {
         session: Arc<Session>,
         now: Timestamp,
     ) -> Result<SignedIn, Error> {
+        let settings = &self.0.settings;
         let refresh_token = RefreshToken::of(&session, &self.0.server_keys)
             .ok_or_else(|| Error::from(DependencyFailed::ServerKey))?;
         let ends_at = session.idle_expires_at.min(session.expires_at);
         let left = ends_at.micros().saturating_sub(now.micros());
         Ok(SignedIn {
-            access_token: self.0.tokens.issue(&session, now, self.service().randomness())?,
-            expires_in: self.0.settings.access_lifetime,
+            access_token: self.0.tokens.issue(
+                &session,
+                settings,
+                now,
+                self.service().randomness(),
+            )?,
+            expires_in: settings.access_lifetime,
             refresh_token,
             refresh_expires_in: Duration::from_micros(u64::try_from(left).unwrap_or(0)),
             user,

@@ -1,11 +1,11 @@
 //! Our own access tokens: short-lived, strict, without personal data.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::AuthSettings;
 use super::jws::{Compact, read_object};
 use super::keys::KeyRing;
 use super::secret_cache::{SecretCache, hash};
@@ -60,80 +60,58 @@ impl AccessClaims {
     }
 }
 
-/// The reason why an access token was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TokenRefused {
-    /// It was not issued by us, or was altered.
-    Invalid,
-    /// It has expired.
-    Expired(Arc<AccessClaims>),
-}
-
 /// Issues and verifies access tokens.
 #[derive(Debug)]
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
-    pub(crate) issuer: String,
-    pub(crate) audience: String,
-    pub(crate) lifetime: Duration,
-    pub(crate) signed: Signed,
+    /// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
+    /// request. Only facts that time does not change are cached.
+    signed: SecretCache<Arc<AccessClaims>>,
 }
 
-/// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
-/// request. Only facts that time does not change are cached.
-#[derive(Debug)]
-pub(crate) struct Signed {
-    cache: SecretCache<Arc<AccessClaims>>,
-}
-
-impl Default for Signed {
-    fn default() -> Self {
-        Self { cache: SecretCache::of(SIGNED_MAX) }
-    }
-}
-
-fn seconds(at: Timestamp) -> u64 {
+pub(super) fn seconds(at: Timestamp) -> u64 {
     at.micros().unsigned_abs() / 1_000_000
 }
 
 impl AccessTokens {
+    pub(crate) fn new(keys: KeyRing) -> Self {
+        Self { keys, signed: SecretCache::of(SIGNED_MAX) }
+    }
+
     /// A new token for a session.
     pub(crate) fn issue(
         &self,
         session: &Session,
+        settings: &AuthSettings,
         now: Timestamp,
         ids: &dyn Randomness,
     ) -> Result<SecretString, Error> {
         let claims = AccessClaims {
-            iss: self.issuer.clone(),
-            aud: self.audience.clone(),
+            iss: settings.issuer.clone(),
+            aud: settings.audience.clone(),
             sub: session.user_id,
             client_id: session.client_id.clone(),
             sid: session.id,
             jti: TokenId::new(now, ids)?,
             iat: seconds(now),
-            exp: seconds(now.saturating_add(self.lifetime)),
+            exp: seconds(now.saturating_add(settings.access_lifetime)),
             auth_time: seconds(session.auth_time),
             generation: session.generation,
         };
         Ok(self.keys.sign(TOKEN_TYPE, &claims)?.into())
     }
 
-    /// The claims of a token, if it is ours and has not expired.
+    /// The claims of a token, if it is ours, whether it has expired or not.
     pub(crate) fn verify(
         &self,
         token: &SecretString,
-        now: Timestamp,
-    ) -> Result<Arc<AccessClaims>, TokenRefused> {
-        let claims = self.read(token).ok_or(TokenRefused::Invalid)?;
+        settings: &AuthSettings,
+    ) -> Option<Arc<AccessClaims>> {
         // `iat` may be in the future: another instance signed the token, whose clock is ahead.
-        if claims.iss != self.issuer || claims.aud != self.audience {
-            return Err(TokenRefused::Invalid);
-        }
-        if !claims.is_current(now) {
-            return Err(TokenRefused::Expired(claims));
-        }
-        Ok(claims)
+        let is_ours = |claims: &Arc<AccessClaims>| {
+            claims.iss == settings.issuer && claims.aud == settings.audience
+        };
+        self.read(token).filter(is_ours)
     }
 
     fn read(&self, token: &SecretString) -> Option<Arc<AccessClaims>> {
@@ -142,11 +120,11 @@ impl AccessTokens {
             return None;
         }
         let hash = hash(token);
-        if let Some(claims) = self.signed.cache.get(&hash) {
+        if let Some(claims) = self.signed.get(&hash) {
             return Some(claims);
         }
         let claims = Arc::new(self.check(token.expose_secret())?);
-        self.signed.cache.put(hash, Arc::clone(&claims));
+        self.signed.put(hash, Arc::clone(&claims));
         Some(claims)
     }
 
