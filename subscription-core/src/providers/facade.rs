@@ -11,7 +11,7 @@ use super::tally::Tally;
 use crate::error::Error;
 use crate::events::Actor;
 use crate::providers::Allowance;
-use crate::service::SubscriptionService;
+use crate::service::{SubscriptionService, found};
 use crate::store::Store;
 use crate::values::{Slug, Timestamp};
 
@@ -73,8 +73,7 @@ impl Providers {
 
     /// The source of this name, or [`Error::NotFound`].
     pub(super) fn expect(&self, source: &Slug) -> Result<&Account, Error> {
-        let missing = || Error::NotFound { record: "source", name: source.to_string() };
-        self.account(source).ok_or_else(missing)
+        found(Ok(self.account(source)), "source", source)
     }
 
     pub(super) fn store(&self) -> &dyn Store {

@@ -112,17 +112,12 @@ impl SubscriptionService {
 
     /// The payments of a subscription that pay for periods and are collected here, newest first.
     pub(crate) async fn periods_of(&self, id: SubscriptionId) -> Result<Vec<Arc<Payment>>, Error> {
-        let mut query =
+        let query =
             PaymentQuery::of(id).with_direction(Direction::Descending).with_limit(PageLimit::MAX);
-        let mut found = Vec::new();
-        loop {
-            let page = self.store().list_as::<Payment>(query.clone()).await?;
-            found.extend(page.items.into_iter().filter(|payment| payment.to_collect().is_some()));
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(found);
-            }
-        }
+        let page = |after| query.clone().with_after(after);
+        let mut found = self.store().all_as::<Payment>(page).await?;
+        found.retain(|payment| payment.to_collect().is_some());
+        Ok(found)
     }
 
     /// Takes the steps of a subscription that are due, as the clock would, and returns its last version. If one

@@ -1,13 +1,14 @@
 //! The bodies of documents: a value of a capability as JSON, read with the version of its document.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::document::{Collection, Document, DocumentKey};
+use super::document::{Collection, Document, DocumentKey, DocumentQuery};
 use super::error::StoreError;
-use super::{Store, StoreExt as _};
+use super::{PageLimit, Store, StoreExt as _};
 use crate::values::{DocumentId, Timestamp, Version};
 
 /// A body that was read, with the version and the due time of its document.
@@ -31,6 +32,22 @@ impl<T: DeserializeOwned> Stored<T> {
     ) -> Result<Option<Self>, StoreError> {
         let document = store.get_as::<Document>(key).await?;
         document.as_deref().map(Self::read).transpose()
+    }
+
+    /// Reads all documents of a list.
+    pub(crate) async fn all(
+        store: &dyn Store,
+        query: DocumentQuery,
+    ) -> Result<Vec<Self>, StoreError> {
+        query.all(store).await?.iter().map(|document| Self::read(document)).collect()
+    }
+}
+
+impl DocumentQuery {
+    /// All documents of the list.
+    pub(crate) async fn all(self, store: &dyn Store) -> Result<Vec<Arc<Document>>, StoreError> {
+        let page = |after| self.clone().with_limit(PageLimit::MAX).with_after(after);
+        store.all_as::<Document>(page).await
     }
 }
 

@@ -204,6 +204,25 @@ pub trait StoreExt: Store {
         async move { expect_page(self.list(&query).await?) }
     }
 
+    /// All records of a list, read page by page: `query` is the query of the page after a position.
+    fn all_as<K: Kind>(
+        &self,
+        query: impl Fn(Option<Position>) -> K::Query + Send,
+    ) -> impl Future<Output = Result<Vec<Arc<K>>, StoreError>> + Send {
+        async move {
+            let mut all = Vec::new();
+            let mut after = None;
+            loop {
+                let page = self.list_as::<K>(query(after)).await?;
+                all.extend(page.items);
+                after = page.next;
+                if after.is_none() {
+                    return Ok(all);
+                }
+            }
+        }
+    }
+
     /// A page of the subscriptions that are due.
     fn due_subscriptions(
         &self,

@@ -9,9 +9,8 @@ use crate::providers::inbox::documents::{EVENTS, LINKS, Link};
 use crate::providers::{
     ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
 };
-use crate::store::{
-    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
-};
+use crate::service::found;
+use crate::store::{ChangeSet, Document, DocumentFilter, DocumentQuery, Record, Stored};
 use crate::values::{FaultCode, Faults, InvalidValue, Slug, SubscriptionId, UserId, Version};
 
 impl Providers {
@@ -54,17 +53,12 @@ impl Providers {
         let query = DocumentQuery::new(LINKS, DocumentFilter::Owner(subscription.uuid()));
         self.service
             .retrying(|| async {
-                let page =
-                    self.store().list_as::<Document>(query.clone().with_limit(PageLimit::MAX));
-                let mut found = None;
-                for document in page.await?.items {
-                    let link: Stored<Link> = Stored::read(&document)?;
-                    let is_its = link.body.source == *source
-                        && matches!(link.body.kind, ObjectKind::Subscription | ObjectKind::Order);
-                    found = found.or(Some(link).filter(|_| is_its));
-                }
-                let missing = || Error::NotFound { record: "link", name: subscription.to_string() };
-                let mut link = found.ok_or_else(missing)?;
+                let links: Vec<Stored<Link>> = Stored::all(self.store(), query.clone()).await?;
+                let link = links.into_iter().find(|Stored { body: link, .. }| {
+                    link.source == *source
+                        && matches!(link.kind, ObjectKind::Subscription | ObjectKind::Order)
+                });
+                let mut link = found(Ok(link), "link", subscription)?;
                 link.body.attach = true;
                 let object = ObjectRef { kind: link.body.kind, id: link.body.id.clone() };
                 let event = self.sync_ticket(source, object).await?;
@@ -100,27 +94,16 @@ impl Providers {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
             let Some(label) = Standing::waiting(reason).label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
-            let mut query = query.with_limit(PageLimit::MAX);
-            loop {
-                let page = self.store().list_as::<Document>(query.clone()).await?;
-                let mut waiting = Vec::new();
-                for document in &page.items {
-                    let mut ticket: Ticket = Stored::read(document)?;
-                    let customer = ticket.body.customer.as_ref();
-                    if ticket.body.source == *source
-                        && customer.is_some_and(|customer| customers.contains(customer))
-                    {
-                        ticket.body.user_id = decided.or(ticket.body.user_id);
-                        ticket.body.user_decides |= decided.is_some();
-                        waiting.push(ticket);
-                    }
-                }
-                self.postpone(&waiting, None, self.now()).await?;
-                query.after = page.next;
-                if query.after.is_none() {
-                    break;
-                }
+            let mut waiting: Vec<Ticket> = Stored::all(self.store(), query).await?;
+            waiting.retain(|Stored { body: event, .. }| {
+                let customer = event.customer.as_ref();
+                event.source == *source && customer.is_some_and(|it| customers.contains(it))
+            });
+            for ticket in &mut waiting {
+                ticket.body.user_id = decided.or(ticket.body.user_id);
+                ticket.body.user_decides |= decided.is_some();
             }
+            self.postpone(&waiting, None, self.now()).await?;
         }
         Ok(())
     }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::error::Error;
 use crate::plans::Plan;
 use crate::providers::{FoundItem, Providers, Reason, Sold, Standing};
-use crate::store::{PageLimit, PlanQuery, StoreExt as _};
+use crate::store::{PageLimit, PlanQuery, StoreError, StoreExt as _};
 use crate::values::Slug;
 
 /// All plans.
@@ -65,16 +64,8 @@ fn one<'p>(mut plans: impl Iterator<Item = &'p Arc<Plan>>) -> Result<&'p Arc<Pla
 
 impl Providers {
     /// All plans. They are few.
-    pub(crate) async fn all_plans(&self) -> Result<Vec<Arc<Plan>>, Error> {
-        let mut query = PlanQuery::default().with_limit(PageLimit::MAX);
-        let mut plans = Vec::new();
-        loop {
-            let page = self.store().list_as::<Plan>(query.clone()).await?;
-            plans.extend(page.items);
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(plans);
-            }
-        }
+    pub(crate) async fn all_plans(&self) -> Result<Vec<Arc<Plan>>, StoreError> {
+        let page = |after| PlanQuery::default().with_limit(PageLimit::MAX).with_after(after);
+        self.store().all_as::<Plan>(page).await
     }
 }

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::providers::{
     ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing,
 };
-use crate::store::{Document, DocumentFilter, DocumentQuery, PageLimit, StoreExt as _, Stored};
+use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
 use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 
 /// The number of objects that are observed at once.
@@ -172,20 +172,9 @@ impl Providers {
         &self,
         source: &Slug,
         object: &ObjectRef,
-    ) -> Result<Vec<Ticket>, Error> {
+    ) -> Result<Vec<Ticket>, StoreError> {
         let filter = DocumentFilter::Owner(link_uuid(source, object));
-        let mut query = DocumentQuery::new(EVENTS, filter).with_limit(PageLimit::MAX);
-        let mut events = Vec::new();
-        loop {
-            let page = self.store().list_as::<Document>(query.clone()).await?;
-            for document in &page.items {
-                events.push(Stored::read(document)?);
-            }
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok(events);
-            }
-        }
+        Stored::all(self.store(), DocumentQuery::new(EVENTS, filter)).await
     }
 
     /// Compares one object, by the external id that our record shows, or by the provider's id.

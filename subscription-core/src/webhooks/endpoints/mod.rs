@@ -16,9 +16,10 @@ use super::documents::{CreationRequest, Loaded, PARKED, REQUESTS};
 use crate::accounts::Scope;
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
 use crate::events::TypePattern;
+use crate::service::found;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
-    Idempotency, Key, Record, StoreExt as _, Stored,
+    Idempotency, Key, Record, StoreError, StoreExt as _, Stored,
 };
 use crate::values::{FaultCode, Faults, InvalidValue, Timestamp, Version};
 use crate::webhooks::{
@@ -260,16 +261,12 @@ impl Webhooks {
         found.filter(|found| check(found) == endpoint.secret.check)
     }
 
-    async fn stored_endpoint(&self, id: EndpointId) -> Result<Option<Stored<Endpoint>>, Error> {
-        Ok(Stored::load(self.store(), &Endpoint::key(id)?).await?)
-    }
-
     /// Reads an endpoint and its deliveries.
     pub(super) async fn load(&self, id: EndpointId) -> Result<Loaded, Error> {
-        let missing = || Error::NotFound { record: "webhook endpoint", name: id.to_string() };
-        let endpoint = self.stored_endpoint(id).await?.ok_or_else(missing)?;
-        let delivery = Stored::load(self.store(), &Delivery::key(id)?).await?;
-        Ok(Loaded { endpoint, delivery: delivery.ok_or_else(missing)? })
+        let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await;
+        let endpoint = found(endpoint, "webhook endpoint", id)?;
+        let delivery = Stored::load(self.store(), &Delivery::key(id)?).await;
+        Ok(Loaded { endpoint, delivery: found(delivery, "webhook endpoint", id)? })
     }
 
     /// Ends a stall: the documents of the events that are set aside, which are due.
@@ -315,7 +312,10 @@ impl Webhooks {
     }
 
     /// All events of an endpoint that are set aside.
-    pub(super) async fn parked_of(&self, id: EndpointId) -> Result<Vec<Stored<Parked>>, Error> {
+    pub(super) async fn parked_of(
+        &self,
+        id: EndpointId,
+    ) -> Result<Vec<Stored<Parked>>, StoreError> {
         let filter = DocumentFilter::Owner(id.uuid());
         Stored::all(self.store(), DocumentQuery::new(PARKED, filter)).await
     }

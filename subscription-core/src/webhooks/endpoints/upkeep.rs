@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::service::SubscriptionService;
-use crate::store::{Document, DocumentFilter, DocumentQuery, Store, Stored};
+use crate::store::{Document, DocumentFilter, DocumentQuery, Store, StoreError, Stored};
 use crate::values::Timestamp;
 use crate::webhooks::documents::ENDPOINTS;
 use crate::webhooks::{Delivery, Disabled, DisabledReason, Endpoint, Webhooks};
@@ -52,6 +52,8 @@ pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Do
     Ok(Some(Document { version: document.version, ..disabled }))
 }
 
-pub(crate) async fn stored_endpoints(store: &dyn Store) -> Result<Vec<Stored<Endpoint>>, Error> {
+pub(crate) async fn stored_endpoints(
+    store: &dyn Store,
+) -> Result<Vec<Stored<Endpoint>>, StoreError> {
     Stored::all(store, DocumentQuery::new(ENDPOINTS, DocumentFilter::All)).await
 }

@@ -1,14 +1,8 @@
-//! Reads of whole lists of documents, and those of the sending job.
-
-use std::sync::Arc;
-
-use serde::de::DeserializeOwned;
+//! The reads of the sending job.
 
 use super::queue::Documents;
 use crate::error::Error;
-use crate::store::{
-    Document, DocumentFilter, DocumentKey, DocumentQuery, PageLimit, Store, StoreExt as _, Stored,
-};
+use crate::store::{Document, DocumentFilter, DocumentKey, DocumentQuery, StoreExt as _, Stored};
 use crate::values::{Timestamp, Version};
 use crate::webhooks::documents::{DELIVERIES, PARKED};
 use crate::webhooks::{Delivery, Endpoint, EndpointId, Webhooks};
@@ -43,32 +37,8 @@ impl Webhooks {
         now: Timestamp,
     ) -> Result<Vec<(EndpointId, Version)>, Error> {
         let query = DocumentQuery::new(DELIVERIES, DocumentFilter::DueBy(now));
-        let due = all_documents(self.store(), query).await?;
+        let due = query.all(self.store()).await?;
         let due = due.iter().filter_map(|it| Some((EndpointId::from(it.owner?), it.version)));
         Ok(due.collect())
-    }
-}
-
-impl<T: DeserializeOwned> Stored<T> {
-    /// Reads all documents of a list.
-    pub(crate) async fn all(store: &dyn Store, query: DocumentQuery) -> Result<Vec<Self>, Error> {
-        let documents = all_documents(store, query).await?;
-        Ok(documents.iter().map(|it| Self::read(it)).collect::<Result<_, _>>()?)
-    }
-}
-
-async fn all_documents(
-    store: &dyn Store,
-    query: DocumentQuery,
-) -> Result<Vec<Arc<Document>>, Error> {
-    let mut query = query.with_limit(PageLimit::MAX);
-    let mut all = Vec::new();
-    loop {
-        let page = store.list_as::<Document>(query.clone()).await?;
-        all.extend(page.items);
-        query.after = page.next;
-        if query.after.is_none() {
-            return Ok(all);
-        }
     }
 }
