@@ -78,39 +78,30 @@ impl DuePage {
                 (page, end)
             }))
         });
-        let commits = pages.map(|page| async { Ok::<_, Error>(page?.commit(clock).await) });
+        let commits = pages.map(|page| async {
+            let mut page = page?;
+            let sets = std::mem::take(&mut page.sets);
+            Ok::<_, Error>((clock.store().commit_each(sets).await, page))
+        });
         // In a box: the future of a caller would be as large as all of these.
         let mut commits = commits.buffered(2).boxed();
         let mut last = None;
         while let Some(committed) = commits.next().await {
-            let committed = committed?;
-            last = Some(committed.last.clone());
-            committed.count(clock, advanced).await?;
+            let (results, page) = committed?;
+            last = Some(page.last.clone());
+            page.count(results, clock, advanced).await?;
         }
         Ok(last)
     }
 
-    async fn commit(self, clock: &SubscriptionService) -> Committed {
-        let results = clock.store().commit_each(self.sets).await;
-        Committed { last: self.last, now: self.now, results, steps: self.steps }
-    }
-}
-
-/// The results of the steps of a page.
-struct Committed {
-    last: Position,
-    now: Timestamp,
-    results: Vec<Result<(), StoreError>>,
-    steps: Vec<DueStep>,
-}
-
-impl Committed {
+    /// Counts the steps by the results of their commits.
     async fn count(
         self,
+        results: Vec<Result<(), StoreError>>,
         clock: &SubscriptionService,
         advanced: &mut Advanced,
     ) -> Result<(), Error> {
-        for (result, (subscription, kind, change)) in self.results.into_iter().zip(self.steps) {
+        for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
                 // A step decided on before an earlier one of this page took the live key is decided on again.
                 Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {

@@ -17,12 +17,6 @@ pub(super) struct Beside {
     pub(super) change: Option<Change>,
 }
 
-impl Beside {
-    pub(super) fn asking(ask: Option<Ask>) -> Self {
-        Self { ask, ..Self::default() }
-    }
-}
-
 /// The outcome of a change from `before` to `next`, which has its version still.
 pub(super) fn outcome(
     before: &Subscription,

@@ -124,7 +124,7 @@ pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) ->
     next.status = if waits { Pending } else { Active };
     billing(next).lapses_at = waits.then(|| now.saturating_add(LAPSES_AFTER));
     let change = Change::PeriodStarted { period_start: start, period_end: end };
-    Beside { change: Some(change), ..Beside::asking(ask) }
+    Beside { ask, change: Some(change), ..Beside::default() }
 }
 
 /// Applies a scheduled change of plan. Another cycle is counted from `at` on.
@@ -169,7 +169,7 @@ fn start_period(
     next.status = if is_behind { PastDue } else { Active };
     let ask = begin(next, kind, at, end);
     let change = Change::PeriodStarted { period_start: at, period_end: end };
-    (StepKind::PeriodStarted, Beside { change: Some(change), ..Beside::asking(ask) })
+    (StepKind::PeriodStarted, Beside { ask, change: Some(change), ..Beside::default() })
 }
 
 /// Ends a pause at `at`. If the period is over by then, the next one starts at `at`.
