@@ -1,6 +1,5 @@
 //! Reads the objects of a provider over HTTP.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,27 +26,32 @@ const WAIT_MAX: Duration = Duration::from_hours(1);
 #[derive(Debug, Clone)]
 pub struct HttpProviderApi {
     kind: ProviderKind,
+    requests: &'static Requests,
     api_key: SecretString,
     fetch: Arc<dyn Fetch>,
-    base: Cow<'static, str>,
+    base: String,
 }
 
 impl HttpProviderApi {
     /// Reads with this key.
     pub fn new(kind: ProviderKind, api_key: SecretString, fetch: Arc<dyn Fetch>) -> Self {
-        Self { kind, api_key, fetch, base: requests(kind).host.into() }
+        let requests = match kind {
+            ProviderKind::Stripe => &stripe::requests::REQUESTS,
+            ProviderKind::LemonSqueezy => &lemon_squeezy::requests::REQUESTS,
+        };
+        Self { kind, requests, api_key, fetch, base: requests.host.to_owned() }
     }
 
     /// Reads from another host, for tests.
     #[must_use]
     pub fn with_base(self, base: &Url) -> Self {
-        Self { base: base.as_str().trim_end_matches('/').to_owned().into(), ..self }
+        Self { base: base.as_str().trim_end_matches('/').to_owned(), ..self }
     }
 
     /// The answer for a path; `None` if it is 404.
     async fn get(&self, path: &str) -> Result<Option<Value>, ApiFailed> {
         let url = Url::parse(&format!("{}{path}", self.base)).map_err(unreadable)?;
-        let headers = requests(self.kind).headers.iter();
+        let headers = self.requests.headers.iter();
         let mut headers: Vec<_> =
             headers.map(|(name, value)| (*name, SecretString::from(*value))).collect();
         let mut basic = None;
@@ -59,8 +63,7 @@ impl HttpProviderApi {
                 headers.push(("authorization", bearer.into()));
             }
         }
-        let bytes_max = ANSWER_BYTES_MAX;
-        let request = FetchRequest { url, form: None, basic, headers, bytes_max };
+        let request = FetchRequest { url, form: None, basic, headers, bytes_max: ANSWER_BYTES_MAX };
         let failed = match self.fetch.fetch(request).await {
             Ok(body) => return serde_json::from_slice(&body).map(Some).map_err(unreadable),
             Err(failed) => failed,
@@ -75,17 +78,23 @@ impl HttpProviderApi {
             Some(_) => Err(unreadable(failed)),
         }
     }
+}
 
-    /// The object, which must have the id that was asked for.
-    async fn read(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed> {
-        let path = (requests(self.kind).object)(kind, id);
+fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ApiFailed {
+    ApiFailed::Unreadable(error.into())
+}
+
+#[async_trait]
+impl ProviderApi for HttpProviderApi {
+    async fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed> {
+        let path = (self.requests.object)(kind, id);
         let path = path.ok_or_else(|| unreadable("the provider has no objects of this kind"))?;
         let Some(answer) = self.get(&path).await? else { return Ok(None) };
-        let mut object = (requests(self.kind).object_in)(answer);
+        let mut object = (self.requests.object_in)(answer);
         if object.get("id").and_then(Value::as_str) != Some(id.as_str()) {
             return Err(unreadable("the response is not the object that was requested"));
         }
-        for added in requests(self.kind).added.iter().filter(|added| added.kind == kind) {
+        for added in self.requests.added.iter().filter(|added| added.kind == kind) {
             let mut entries = Vec::new();
             for path in (added.lists)(&object) {
                 let Some(mut answer) = self.get(&path).await? else { return Ok(None) };
@@ -100,29 +109,11 @@ impl HttpProviderApi {
         }
         Ok(Some(object))
     }
-}
-
-fn requests(kind: ProviderKind) -> &'static Requests {
-    match kind {
-        ProviderKind::Stripe => &stripe::requests::REQUESTS,
-        ProviderKind::LemonSqueezy => &lemon_squeezy::requests::REQUESTS,
-    }
-}
-
-fn unreadable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ApiFailed {
-    ApiFailed::Unreadable(error.into())
-}
-
-#[async_trait]
-impl ProviderApi for HttpProviderApi {
-    async fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed> {
-        self.read(kind, id).await
-    }
 
     async fn page(&self, list: &ObjectList, after: Option<&str>) -> Result<ApiPage, ApiFailed> {
-        let path = (requests(self.kind).list)(list, after);
+        let path = (self.requests.list)(list, after);
         let path = path.ok_or_else(|| unreadable("the provider has no such list"))?;
         let answer = self.get(&path).await?.ok_or_else(|| unreadable("the list is not found"))?;
-        (requests(self.kind).page)(list, after, answer).map_err(unreadable)
+        (self.requests.page)(list, after, answer).map_err(unreadable)
     }
 }

@@ -73,12 +73,16 @@ impl Providers {
                 }
                 continue;
             };
-            let tickets: Vec<_> = groups.values().flatten().cloned().collect();
-            self.note_events(&source, &tickets).await?;
+            let events = groups.values().flatten().map(|ticket| &ticket.body);
+            let events = events.filter(|event| !event.is_of_sync());
+            let last = events.map(|event| event.received_at).max();
+            self.note_events(&source, last).await?;
             let round = Round { plans: Arc::clone(&plans), bound: Mutex::default() };
             sources.push(async move {
-                let parts =
-                    groups.into_iter().flat_map(|(object, tickets)| split(&object, tickets));
+                let parts = groups.into_iter().flat_map(|(object, tickets)| {
+                    let parts = tickets.chunks(ANSWERED_MAX);
+                    parts.map(|part| (object.clone(), part.to_vec())).collect::<Vec<_>>()
+                });
                 let tries = stream::iter(parts)
                     .map(|(object, tickets)| self.apply(account, object, tickets, &round))
                     .buffer_unordered(AT_ONCE);
@@ -257,14 +261,4 @@ impl Applied {
     fn at(&mut self, at: Timestamp) {
         self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
     }
-}
-
-/// The events of an object in parts that fit into one commit.
-fn split(object: &ObjectRef, mut tickets: Vec<Ticket>) -> Vec<(ObjectRef, Vec<Ticket>)> {
-    let mut parts = Vec::new();
-    while !tickets.is_empty() {
-        let rest = tickets.split_off(tickets.len().min(ANSWERED_MAX));
-        parts.push((object.clone(), std::mem::replace(&mut tickets, rest)));
-    }
-    parts
 }

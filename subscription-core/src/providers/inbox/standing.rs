@@ -61,30 +61,30 @@ named_enum! {
     }
 }
 
-impl Reason {
-    const WAITING: [Self; 7] = [
-        Self::UnknownCustomer,
-        Self::CustomerConflict,
-        Self::UnknownPlan,
-        Self::AmbiguousPlan,
-        Self::ManagedByClock,
-        Self::CurrencyUnverified,
-        Self::NotFound,
-    ];
-    const IGNORED: [Self; 4] =
-        [Self::OtherMode, Self::NotASubscription, Self::ZeroAmount, Self::Detached];
-    const FAILED: [Self; 3] = [Self::Unreadable, Self::SettledDiffers, Self::NotFound];
-}
-
 impl EventState {
-    /// The reasons that an event in this state may have; none if it has no reason.
-    const fn reasons(self) -> &'static [Reason] {
+    /// The reasons that an event in this state may have.
+    const fn reasons(self) -> &'static [Option<Reason>] {
         match self {
-            Self::Pending => &[Reason::ProviderUnavailable],
-            Self::Applied | Self::Same => &[],
-            Self::Waiting => &Reason::WAITING,
-            Self::Ignored => &Reason::IGNORED,
-            Self::Failed => &Reason::FAILED,
+            Self::Pending => &[None, Some(Reason::ProviderUnavailable)],
+            Self::Applied | Self::Same => &[None],
+            Self::Waiting => &[
+                Some(Reason::UnknownCustomer),
+                Some(Reason::CustomerConflict),
+                Some(Reason::UnknownPlan),
+                Some(Reason::AmbiguousPlan),
+                Some(Reason::ManagedByClock),
+                Some(Reason::CurrencyUnverified),
+                Some(Reason::NotFound),
+            ],
+            Self::Ignored => &[
+                Some(Reason::OtherMode),
+                Some(Reason::NotASubscription),
+                Some(Reason::ZeroAmount),
+                Some(Reason::Detached),
+            ],
+            Self::Failed => {
+                &[Some(Reason::Unreadable), Some(Reason::SettledDiffers), Some(Reason::NotFound)]
+            }
         }
     }
 }
@@ -125,13 +125,7 @@ impl Standing {
     /// Every state with each of its reasons.
     pub fn all() -> impl Iterator<Item = Self> {
         EventState::ALL.into_iter().flat_map(|state| {
-            let bare =
-                matches!(state, EventState::Pending | EventState::Applied | EventState::Same);
-            let with_reason = state.reasons().iter().map(|reason| Some(*reason));
-            bare.then_some(None)
-                .into_iter()
-                .chain(with_reason)
-                .map(move |reason| Self { state, reason })
+            state.reasons().iter().map(move |reason| Self { state, reason: *reason })
         })
     }
 

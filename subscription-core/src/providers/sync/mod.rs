@@ -17,9 +17,7 @@ use super::inbox::documents::{EVENTS, link_uuid};
 use super::mapping;
 use super::mapping::read::Place;
 use crate::error::Error;
-use crate::providers::{
-    ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing,
-};
+use crate::providers::{ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing};
 use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
 use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 
@@ -206,22 +204,23 @@ impl Providers {
 
 /// The object that an external id of ours, or an id of the provider, names.
 fn object_of(provider: ProviderKind, text: &str) -> Result<ObjectRef, InvalidValue> {
-    let prefixes: &[(&str, ObjectKind, bool)] = match provider {
+    let prefixes: &[(&str, ObjectKind)] = match provider {
         ProviderKind::LemonSqueezy => &[
-            ("ls_inv_", ObjectKind::Invoice, true),
-            ("ls_ord_", ObjectKind::Order, true),
-            ("ls_", ObjectKind::Subscription, true),
+            ("ls_inv_", ObjectKind::Invoice),
+            ("ls_ord_", ObjectKind::Order),
+            ("ls_", ObjectKind::Subscription),
         ],
         ProviderKind::Stripe => &[
-            ("sub_", ObjectKind::Subscription, false),
-            ("in_", ObjectKind::Invoice, false),
-            ("pi_", ObjectKind::PaymentIntent, false),
-            ("cs_", ObjectKind::CheckoutSession, false),
+            ("sub_", ObjectKind::Subscription),
+            ("in_", ObjectKind::Invoice),
+            ("pi_", ObjectKind::PaymentIntent),
+            ("cs_", ObjectKind::CheckoutSession),
         ],
     };
-    let known = prefixes.iter().find(|(prefix, ..)| text.starts_with(prefix));
+    let known = prefixes.iter().find_map(|it| Some((text.strip_prefix(it.0)?, it.1)));
     let message = "must be the external id of a subscription or payment of this provider";
-    let (prefix, kind, cut) = known.ok_or_else(|| InvalidValue::bad_format(message))?;
-    let id = if *cut { text.strip_prefix(prefix).unwrap_or(text) } else { text };
-    Ok(ObjectRef { kind: *kind, id: id.parse::<ObjectId>()? })
+    let (number, kind) = known.ok_or_else(|| InvalidValue::bad_format(message))?;
+    // The prefixes of Stripe are parts of its own ids.
+    let id = if provider == ProviderKind::Stripe { text } else { number };
+    Ok(ObjectRef { kind, id: id.parse()? })
 }

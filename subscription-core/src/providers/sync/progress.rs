@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::report::{Run, SyncKind, SyncReport};
 use crate::error::Error;
 use crate::providers::Providers;
-use crate::providers::follow::observation::Ticket;
 use crate::providers::inbox::documents::progress_key;
 use crate::store::{Document, Stored};
 use crate::values::{Slug, Timestamp, Version};
@@ -78,9 +77,11 @@ impl Providers {
     }
 
     /// Notes when the last event of a source was received.
-    pub(crate) async fn note_events(&self, source: &Slug, tickets: &[Ticket]) -> Result<(), Error> {
-        let events = tickets.iter().map(|ticket| &ticket.body);
-        let last = events.filter(|event| !event.is_of_sync()).map(|event| event.received_at).max();
+    pub(crate) async fn note_events(
+        &self,
+        source: &Slug,
+        last: Option<Timestamp>,
+    ) -> Result<(), Error> {
         let stored = self.progress(source).await?;
         let noted = stored.and_then(|stored| stored.body.last_event_at);
         if last <= noted {
