@@ -1,7 +1,6 @@
 //! One delivery: its payload, its signature and the request.
 
 pub(crate) mod addresses;
-pub(crate) mod attempt;
 pub(crate) mod payload;
 pub(crate) mod signature;
 pub(crate) mod signing;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::{EndpointQueue, Step};
+use super::outcome::Tried;
+use super::queue::{EndpointQueue, NextDelivery, Step};
 use super::run::Run;
 use super::running::Running;
 use super::schedule::PerMille;
@@ -11,7 +12,7 @@ use crate::error::Error;
 use crate::store::{EventQuery, PageLimit, StoreError};
 use crate::values::Timestamp;
 use crate::webhooks::Endpoint;
-use crate::webhooks::delivery::attempt::attempt;
+use crate::webhooks::delivery::payload;
 
 /// The time after which an endpoint is read again before a try, and after which a try does not begin.
 const CHECKED_FOR: Duration = Duration::from_millis(1_500);
@@ -42,7 +43,7 @@ impl Run<'_> {
 
     /// Sends to one endpoint until nothing is due, in flight or uncommitted.
     pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
-        let Self { webhooks, wake, .. } = *self;
+        let webhooks = self.webhooks;
         let mut tries = Running::new();
         // When the endpoint was known to be unchanged. It is forgotten while nothing is in flight or due.
         let mut checked_at: Option<Timestamp> = None;
@@ -76,10 +77,7 @@ impl Run<'_> {
                 && let Some(next) = queue.begin(due)
             {
                 let begin_by = checked_at.unwrap_or(now).saturating_add(BEGUN_WITHIN);
-                tries.push(async move {
-                    let with = (webhooks, wake);
-                    (attempt(with, &next.signing, &next.event, begin_by).await, next, slot)
-                });
+                tries.push(async move { (self.attempt(&next, begin_by).await, next, slot) });
                 continue;
             } else if let Some(Step::Read) = step {
                 tries.beside(self.read_page(vec![&mut queue])).await.map(|()| true)
@@ -99,6 +97,24 @@ impl Run<'_> {
                 Err(error) => failure = Some(error),
             }
         }
+    }
+
+    /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.
+    async fn attempt(
+        &self,
+        next: &NextDelivery,
+        begin_by: Timestamp,
+    ) -> Result<Option<Tried>, Error> {
+        let NextDelivery { event, signing, .. } = next;
+        let body = payload::body(&self.webhooks.service, event).await?;
+        let begun_at = self.webhooks.now();
+        if begun_at > begin_by || self.wake.is_stopped() {
+            return Ok(None);
+        }
+        let request = signing.request(&event.event.id.to_string(), begun_at, body);
+        let outcome = self.webhooks.transport.deliver(request).await;
+        let at = self.webhooks.now();
+        Ok(Some(Tried { outcome, at, took: at.since(begun_at) }))
     }
 
     fn jitter(&self) -> PerMille {
