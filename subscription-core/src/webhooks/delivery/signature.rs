@@ -14,7 +14,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::server_keys::ServerKeys;
 use crate::values::{InvalidValue, Timestamp};
-use crate::webhooks::EndpointId;
+use crate::webhooks::{Endpoint, EndpointId, SecretState};
 
 /// The largest difference between the time of a delivery and the receiver's clock that the guide advises, both ways.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
@@ -65,6 +65,13 @@ pub fn secret(
     let text = [endpoint.uuid().as_bytes().as_slice(), &generation.to_be_bytes()].concat();
     let mac = keys.mac(key_id, "webhook secret", salt, &text)?;
     Some(Secret(mac.finalize().into_bytes().to_vec().into()))
+}
+
+/// The current secret of an endpoint; `None` if its server key is missing, or is another one.
+pub(crate) fn current_secret(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Secret> {
+    let SecretState { key_id, salt, generation, check: expected, .. } = &endpoint.secret;
+    let found = secret(keys, *key_id, salt, endpoint.id, *generation);
+    found.filter(|found| check(found) == *expected)
 }
 
 /// The first bytes of a hash of a secret. Stored beside the endpoint, they show whether a server key is still the one

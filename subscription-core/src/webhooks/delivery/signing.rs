@@ -2,11 +2,11 @@
 
 use url::Url;
 
-use super::signature::{Secret, check, secret, sign};
+use super::signature::{Secret, current_secret, secret, sign};
 use super::transport::DeliveryRequest;
 use crate::server_keys::ServerKeys;
 use crate::values::Timestamp;
-use crate::webhooks::Endpoint;
+use crate::webhooks::{Endpoint, SecretState};
 
 /// The URL of an endpoint and the secrets that sign its deliveries, for one version of the endpoint.
 #[derive(Debug)]
@@ -20,12 +20,10 @@ pub(crate) struct Signing {
 impl Signing {
     /// The secrets of an endpoint; `None` if the server key is not there, or is another one.
     pub(crate) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
-        let state = &endpoint.secret;
-        let derive = |key, generation| secret(keys, key, &state.salt, endpoint.id, generation);
-        let current = derive(state.key_id, state.generation);
-        let current = current.filter(|secret| check(secret) == state.check)?;
-        let both = state.previous.and_then(|previous| {
-            let older = derive(previous.key_id, previous.generation)?;
+        let current = current_secret(keys, endpoint)?;
+        let SecretState { salt, previous, .. } = &endpoint.secret;
+        let both = previous.and_then(|previous| {
+            let older = secret(keys, previous.key_id, salt, endpoint.id, previous.generation)?;
             Some(([current.clone(), older], previous.until))
         });
         // A URL that cannot be read was not stored by this program.

@@ -24,8 +24,10 @@ const OVERLAP_HOURS_MAX: u64 = 72;
 /// The overlap of two secrets if a caller names none.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 
-/// A sequence as callers send it.
-type Sequence = Bounded<{ i64::MAX.unsigned_abs() }>;
+/// Reads a sequence as callers send it.
+fn sequence(json: &str) -> Result<u64, InvalidValue> {
+    whole_number::<{ i64::MAX.unsigned_abs() }>(json).map(Bounded::get)
+}
 
 /// The input that creates an endpoint. Its fields are those of [`Endpoint`](crate::webhooks::Endpoint).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,7 +189,7 @@ impl FromStr for Sent {
 
 fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
     if !json.starts_with('"') {
-        return whole_number(json).map(|it: Sequence| FirstEvent::After(it.get()));
+        return sequence(json).map(FirstEvent::After);
     }
     match text(json)?.as_str() {
         "now" => Ok(FirstEvent::Now),
@@ -230,7 +232,7 @@ impl Rewind {
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         expect_one_of(&mut fields, ["to", "since"]);
-        let to = fields.optional("to", |json| whole_number(json).map(|to: Sequence| to.get()));
+        let to = fields.optional("to", sequence);
         let since = fields.optional("since", string);
         fields.finish(to.map(Self::To).or(since.map(Self::Since)))
     }
@@ -250,8 +252,7 @@ impl Resend {
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         expect_one_of(&mut fields, ["sequence", "all"]);
-        let one =
-            fields.optional("sequence", |json| whole_number(json).map(|it: Sequence| it.get()));
+        let one = fields.optional("sequence", sequence);
         let all = fields.optional("all", boolean);
         if all == Some(false) {
             fields.note(InvalidValue::new(FaultCode::NotAllowedValue, "must be true").at("all"));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use self::input::{EndpointChanges, FirstEvent, NewEndpoint};
 use self::shown::ShownEndpoint;
 use self::upkeep::stored_endpoints;
-use super::delivery::signature::{check, secret};
+use super::delivery::signature::{check, current_secret, secret};
 use super::documents::{CreationRequest, Loaded, PARKED, REQUESTS};
 use crate::accounts::Scope;
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
@@ -138,7 +138,8 @@ impl Webhooks {
         }
         let loaded = self.load(made.endpoint).await?;
         let endpoint = &loaded.endpoint.body;
-        let secret = self.current_secret(endpoint).filter(|_| endpoint.secret.generation == 1);
+        let secret =
+            current_secret(&self.keys, endpoint).filter(|_| endpoint.secret.generation == 1);
         let endpoint = self.show(loaded).await?;
         Ok(Some(EndpointWithSecret { endpoint, secret, replayed: true }))
     }
@@ -166,12 +167,8 @@ impl Webhooks {
         let key = Endpoint::key(id)?;
         let changes = &changes;
         let attempt = || async {
-            let mut loaded = self.load(id).await?;
+            let mut loaded = self.load_if(id, if_version).await?;
             let now = self.now();
-            let current = loaded.endpoint.version;
-            if if_version.is_some_and(|expected| expected != current) {
-                return Err(Error::Stale { key: Key::Document(key.clone()), current });
-            }
             let before = loaded.endpoint.body.clone();
             let begins_anew = loaded.endpoint.body.change(changes, now);
             if loaded.endpoint.body == before {
@@ -196,13 +193,11 @@ impl Webhooks {
     ) -> Result<(), Error> {
         let key = Endpoint::key(id)?;
         let attempt = || async {
-            let Loaded { endpoint, delivery } = self.load(id).await?;
-            let current = endpoint.version;
-            if if_version.is_some_and(|expected| expected != current) {
-                return Err(Error::Stale { key: Key::Document(key.clone()), current });
-            }
-            let mut deletes =
-                vec![delete(key.clone(), current), delete(Delivery::key(id)?, delivery.version)];
+            let Loaded { endpoint, delivery } = self.load_if(id, if_version).await?;
+            let mut deletes = vec![
+                delete(key.clone(), endpoint.version),
+                delete(Delivery::key(id)?, delivery.version),
+            ];
             let requests = DocumentQuery::new(REQUESTS, DocumentFilter::Owner(id.uuid()));
             for request in self.store().list_as::<Document>(requests).await?.items {
                 deletes.push(delete(request.key.clone(), request.version));
@@ -228,7 +223,7 @@ impl Webhooks {
         let attempt = || async {
             let mut loaded = self.load(id).await?;
             let now = self.now();
-            let before = self.current_secret(&loaded.endpoint.body);
+            let before = current_secret(&self.keys, &loaded.endpoint.body);
             let endpoint = &mut loaded.endpoint.body;
             let state = &mut endpoint.secret;
             let is_running = state.previous.is_some_and(|previous| previous.until > now);
@@ -254,19 +249,22 @@ impl Webhooks {
         self.service.retrying_on(&Endpoint::key(id)?, attempt).await
     }
 
-    /// The current secret of an endpoint; `None` if its server key is missing, or is another one.
-    fn current_secret(&self, endpoint: &Endpoint) -> Option<Secret> {
-        let SecretState { key_id, salt, generation, .. } = &endpoint.secret;
-        let found = secret(&self.keys, *key_id, salt, endpoint.id, *generation);
-        found.filter(|found| check(found) == endpoint.secret.check)
-    }
-
     /// Reads an endpoint and its deliveries.
     pub(super) async fn load(&self, id: EndpointId) -> Result<Loaded, Error> {
         let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await;
         let endpoint = found(endpoint, "webhook endpoint", id)?;
         let delivery = Stored::load(self.store(), &Delivery::key(id)?).await;
         Ok(Loaded { endpoint, delivery: found(delivery, "webhook endpoint", id)? })
+    }
+
+    /// The same, if the endpoint has this version.
+    async fn load_if(&self, id: EndpointId, if_version: Option<Version>) -> Result<Loaded, Error> {
+        let loaded = self.load(id).await?;
+        let current = loaded.endpoint.version;
+        if if_version.is_some_and(|expected| expected != current) {
+            return Err(Error::Stale { key: Key::Document(Endpoint::key(id)?), current });
+        }
+        Ok(loaded)
     }
 
     /// Ends a stall: the documents of the events that are set aside, which are due.
