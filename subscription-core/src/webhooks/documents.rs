@@ -7,7 +7,9 @@ use uuid::Uuid;
 
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
-use crate::store::{Collection, Document, DocumentKey, Idempotency, Stored, document_key};
+use crate::store::{
+    Collection, Document, DocumentKey, Idempotency, StoreError, Stored, document_key,
+};
 use crate::values::as_text::named_enum;
 use crate::values::id::id_types;
 use crate::values::{Timestamp, Version};
@@ -57,11 +59,11 @@ pub(super) struct CreationRequest {
 const REQUESTS_NAMESPACE: Uuid = Uuid::from_u128(0x7c1d_2f3a_90b6_5e4d_8a17_55d0_3ee9_46c2);
 
 impl CreationRequest {
-    pub(super) fn key(idempotency: &Idempotency) -> Result<DocumentKey, Error> {
+    pub(super) fn key(idempotency: &Idempotency) -> Result<DocumentKey, StoreError> {
         let Idempotency { client, key: token } = idempotency;
         let name = format!("{client} {}", token.as_str());
         let id = Uuid::new_v5(&REQUESTS_NAMESPACE, name.as_bytes());
-        Ok(document_key(REQUESTS, id)?)
+        document_key(REQUESTS, id)
     }
 
     pub(super) fn document(&self, key: DocumentKey) -> Result<Document, Error> {
@@ -128,8 +130,8 @@ impl Endpoint {
         self.disabled.is_none()
     }
 
-    pub(super) fn key(id: EndpointId) -> Result<DocumentKey, Error> {
-        Ok(document_key(ENDPOINTS, id)?)
+    pub(super) fn key(id: EndpointId) -> Result<DocumentKey, StoreError> {
+        document_key(ENDPOINTS, id)
     }
 
     /// The document of the endpoint after the one that was read.
@@ -205,8 +207,8 @@ impl Delivery {
     /// The largest number of tries that are shown.
     pub const RECENT_MAX: usize = 20;
 
-    pub(super) fn key(endpoint: EndpointId) -> Result<DocumentKey, Error> {
-        Ok(document_key(DELIVERIES, endpoint)?)
+    pub(super) fn key(endpoint: EndpointId) -> Result<DocumentKey, StoreError> {
+        document_key(DELIVERIES, endpoint)
     }
 
     /// The document after the one that was read. It is due at the next try of a stalled endpoint, or now if a caller
@@ -252,8 +254,8 @@ named_enum! {
 }
 
 impl Parked {
-    pub(super) fn key(endpoint: EndpointId, sequence: u64) -> Result<DocumentKey, Error> {
-        Ok(document_key(PARKED, format_args!("{endpoint}/{sequence:020}"))?)
+    pub(super) fn key(endpoint: EndpointId, sequence: u64) -> Result<DocumentKey, StoreError> {
+        document_key(PARKED, format_args!("{endpoint}/{sequence:020}"))
     }
 
     /// The document after the one that was read. It is due at the next try, or at its deletion if it was given up.

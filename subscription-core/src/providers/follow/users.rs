@@ -14,7 +14,7 @@ use crate::providers::inbox::documents::Link;
 use crate::providers::{
     FoundObject, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
 };
-use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
+use crate::store::{Document, StoreError, StoreExt as _, Stored, UniqueValue};
 use crate::values::{Timestamp, UserId, Version};
 
 /// The users whom callers and events name for an object.
@@ -69,9 +69,9 @@ impl Providers {
         &self,
         account: &Account,
         customer: &ObjectId,
-    ) -> Result<Option<Stored<Link>>, Error> {
+    ) -> Result<Option<Stored<Link>>, StoreError> {
         let customer = ObjectRef { kind: ObjectKind::Customer, id: customer.clone() };
-        Ok(Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await?)
+        Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
     }
 
     /// The user whose an object is, and the binding of its customer if that is new. Adds the users whom the object

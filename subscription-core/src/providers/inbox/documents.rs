@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
 use crate::providers::{ObjectId, ObjectKind, ObjectRef};
-use crate::store::{Collection, Document, DocumentKey, Label, document_key};
+use crate::store::{Collection, Document, DocumentKey, Label, StoreError, document_key};
 use crate::values::{Slug, SubscriptionId, Timestamp, UserId, Version};
 
 pub(crate) const EVENTS: Collection = Collection::named("provider_event");
@@ -95,8 +95,8 @@ impl ProviderEvent {
         self.key.starts_with("sync:")
     }
 
-    pub(crate) fn document_key(&self) -> Result<DocumentKey, Error> {
-        Ok(document_key(EVENTS, id_of(&self.source, &["event", &self.key]))?)
+    pub(crate) fn document_key(&self) -> Result<DocumentKey, StoreError> {
+        document_key(EVENTS, id_of(&self.source, &["event", &self.key]))
     }
 
     /// The document of the event after the one that was read.
@@ -137,8 +137,8 @@ pub(crate) fn link_uuid(source: &Slug, object: &ObjectRef) -> Uuid {
 }
 
 impl Link {
-    pub(crate) fn key(source: &Slug, object: &ObjectRef) -> Result<DocumentKey, Error> {
-        Ok(document_key(LINKS, link_uuid(source, object))?)
+    pub(crate) fn key(source: &Slug, object: &ObjectRef) -> Result<DocumentKey, StoreError> {
+        document_key(LINKS, link_uuid(source, object))
     }
 
     /// The document of the link after the one that was read.
@@ -151,6 +151,6 @@ impl Link {
     }
 }
 
-pub(crate) fn progress_key(source: &Slug) -> Result<DocumentKey, Error> {
-    Ok(document_key(PROGRESS, id_of(source, &["progress"]))?)
+pub(crate) fn progress_key(source: &Slug) -> Result<DocumentKey, StoreError> {
+    document_key(PROGRESS, id_of(source, &["progress"]))
 }

@@ -8,7 +8,7 @@ use super::report::{Run, SyncKind, SyncReport};
 use crate::error::Error;
 use crate::providers::Providers;
 use crate::providers::inbox::documents::progress_key;
-use crate::store::{Document, Stored};
+use crate::store::{Document, StoreError, Stored};
 use crate::values::{Slug, Timestamp, Version};
 
 /// The time of day of the nightly sync (UTC), and the time between two of them.
@@ -39,8 +39,11 @@ fn next_night(now: Timestamp) -> Timestamp {
 }
 
 impl Providers {
-    pub(crate) async fn progress(&self, source: &Slug) -> Result<Option<Stored<Progress>>, Error> {
-        Ok(Stored::load(self.store(), &progress_key(source)?).await?)
+    pub(crate) async fn progress(
+        &self,
+        source: &Slug,
+    ) -> Result<Option<Stored<Progress>>, StoreError> {
+        Stored::load(self.store(), &progress_key(source)?).await
     }
 
     /// Changes the progress of a source.
