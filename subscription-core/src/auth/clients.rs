@@ -219,10 +219,10 @@ impl Authentication {
         if wanted == *found {
             return Ok(found);
         }
-        let updated_at = self.service().now();
-        let version = found.version.next();
         let change = Change::Updated { fields: found.changed_fields(&wanted) };
-        self.write_client(Client { updated_at, version, ..wanted }, change).await
+        let updated_at = self.service().now();
+        self.write_client(Client { updated_at, version: found.version.next(), ..wanted }, change)
+            .await
     }
 
     async fn write_client(&self, client: Client, change: Change) -> Result<Arc<Client>, Error> {

@@ -144,8 +144,12 @@ impl Authentication {
             .collect();
         let filter =
             SubscriptionFilter { user_id: Some(user), statuses, ..SubscriptionFilter::default() };
-        let limit = PageLimit::MAX;
-        let mut query = SubscriptionQuery { filter, limit, now, ..SubscriptionQuery::default() };
+        let mut query = SubscriptionQuery {
+            filter,
+            limit: PageLimit::MAX,
+            now,
+            ..SubscriptionQuery::default()
+        };
         let mut found = Vec::new();
         loop {
             let page = self.store().list_as::<Subscription>(query.clone()).await?;

@@ -25,10 +25,16 @@ pub(super) fn begin(
     billing.settled_at = None;
     let amount = after_credit(value, &mut billing.credit);
     let currency = billing.currency.filter(|_| !amount.is_zero())?;
-    let period_start = start;
-    let period_end = end;
-    let due_at = start;
-    Some(Ask { kind, period_start, period_end, amount, value, cycle, currency, due_at })
+    Some(Ask {
+        kind,
+        period_start: start,
+        period_end: end,
+        amount,
+        value,
+        cycle,
+        currency,
+        due_at: start,
+    })
 }
 
 /// Price times quantity, with the digits of the currency.

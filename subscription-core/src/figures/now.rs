@@ -88,22 +88,27 @@ pub(super) struct NowFold {
 
 impl NowFold {
     pub(super) fn new(as_of: Timestamp) -> Self {
-        let subscriptions = SubscriptionStatus::all().map(|status| (status, 0)).collect();
-        let money = Vec::new();
-        let plans = Vec::new();
-        let with_access = 0;
-        let blocked = 0;
-        let paying_users = 0;
-        let now = Now { as_of, subscriptions, with_access, blocked, paying_users, money, plans };
+        let now = Now {
+            as_of,
+            subscriptions: SubscriptionStatus::all().map(|status| (status, 0)).collect(),
+            with_access: 0,
+            blocked: 0,
+            paying_users: 0,
+            money: Vec::new(),
+            plans: Vec::new(),
+        };
         Self { now, plans: HashMap::new(), users: HashSet::new() }
     }
 
     pub(super) fn plan(&mut self, plan: &Plan) {
-        let id = plan.id;
-        let slug = plan.slug.clone();
-        let name = plan.name.clone();
-        let shown = PlanNow { id, slug, name, subscriptions: 0, money: Vec::new() };
-        self.plans.insert(id, (plan.price, plan.currency, shown));
+        let shown = PlanNow {
+            id: plan.id,
+            slug: plan.slug.clone(),
+            name: plan.name.clone(),
+            subscriptions: 0,
+            money: Vec::new(),
+        };
+        self.plans.insert(plan.id, (plan.price, plan.currency, shown));
     }
 
     pub(super) fn subscription(&mut self, held: &Subscription) {
@@ -123,11 +128,7 @@ impl NowFold {
         let currency = held.currency().or(plan.as_ref().and_then(|plan| plan.1));
         let month = monthly(price, held.quantity, held.billing_cycle).millionths();
         let zero = Total::new(0, currency);
-        let mrr = zero;
-        let at_risk = zero;
-        let committed = zero;
-        let trial = zero;
-        let new = || MoneyNow { currency, mrr, at_risk, committed, trial };
+        let new = || MoneyNow { currency, mrr: zero, at_risk: zero, committed: zero, trial: zero };
         change(
             &mut now.money,
             |money| money.currency == currency,
@@ -144,7 +145,7 @@ impl NowFold {
         );
         if let Some((_, _, plan)) = plan.filter(|_| counts) {
             plan.subscriptions += 1;
-            let new = || PlanMoney { currency, mrr };
+            let new = || PlanMoney { currency, mrr: zero };
             let is = |money: &PlanMoney| money.currency == currency;
             change(&mut plan.money, is, new, |money| money.mrr.add(month));
         }

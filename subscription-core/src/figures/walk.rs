@@ -105,9 +105,8 @@ impl Figures {
         let began = self.0.ages.now();
         let as_of = self.0.service.now();
         let figures = Arc::new(read(as_of).await?);
-        let last = Arc::clone(&figures);
-        let ended = self.0.ages.now();
-        *locked(cache) = Some(Reading { figures: last, as_of, began, ended });
+        *locked(cache) =
+            Some(Reading { figures: Arc::clone(&figures), as_of, began, ended: self.0.ages.now() });
         Ok(figures)
     }
 

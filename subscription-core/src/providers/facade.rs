@@ -45,13 +45,15 @@ impl Providers {
     pub fn new(service: SubscriptionService, sources: Vec<Source>) -> Self {
         let account = |source: Source| {
             let pace = Pace::new(source.kind, source.limited);
-            let tally = Mutex::default();
-            let dry_run = Mutex::default();
-            (source.name.clone(), Account { source, pace, tally, dry_run })
+            let name = source.name.clone();
+            (name, Account { source, pace, tally: Mutex::default(), dry_run: Mutex::default() })
         };
-        let sources = Arc::new(sources.into_iter().map(account).collect());
-        let asked_now = Arc::new(Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND));
-        Self { service, sources, asked_now }
+        let asked_now = Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND);
+        Self {
+            service,
+            sources: Arc::new(sources.into_iter().map(account).collect()),
+            asked_now: Arc::new(asked_now),
+        }
     }
 
     /// The sources, by name.

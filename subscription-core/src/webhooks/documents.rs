@@ -265,11 +265,10 @@ impl Parked {
         before: Version,
         due_at: Option<Timestamp>,
     ) -> Result<Document, Error> {
-        let owner = Some(endpoint.uuid());
-        let label = self.state.as_str().parse().ok();
         let key = Self::key(endpoint, self.event.sequence)?;
         let document = Document::with_body(key, before.next(), self)?;
-        Ok(Document { owner, label, due_at, ..document })
+        let label = self.state.as_str().parse().ok();
+        Ok(Document { owner: Some(endpoint.uuid()), label, due_at, ..document })
     }
 }
 

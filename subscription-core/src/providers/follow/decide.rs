@@ -105,9 +105,13 @@ pub(crate) fn payment(found: &FoundPayment, period: Option<ObservedPeriod>) -> O
 
 /// The period of the payment of an order.
 pub(crate) fn period_of_order(order: &FoundOrder, value: Amount) -> ObservedPeriod {
-    let start = order.created_at;
-    let cycle = BillingCycle::ONE_TIME;
-    ObservedPeriod { kind: PaymentKind::Initial, start, end: None, cycle, value }
+    ObservedPeriod {
+        kind: PaymentKind::Initial,
+        start: order.created_at,
+        end: None,
+        cycle: BillingCycle::ONE_TIME,
+        value,
+    }
 }
 
 /// The period that a payment of an invoice pays for; `None` if the invoice names none of this plan.

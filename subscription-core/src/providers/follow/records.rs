@@ -274,12 +274,13 @@ impl Providers {
             self.store().find_as(UniqueValue::ExternalPayment(&id)).await?;
         let mirrored = before.as_ref().and_then(|before| before.asked.as_deref());
         if let Some(asked) = mirrored.filter(|asked| asked.mirrored) {
-            let start = asked.period_start;
-            let end = asked.period_end;
-            let kind = asked.kind;
-            let cycle = asked.cycle;
-            let value = asked.value;
-            observed.period = Some(ObservedPeriod { kind, start, end, cycle, value });
+            observed.period = Some(ObservedPeriod {
+                kind: asked.kind,
+                start: asked.period_start,
+                end: asked.period_end,
+                cycle: asked.cycle,
+                value: asked.value,
+            });
         }
         let after = if let Some(before) = &before {
             before.observe(observed, now)

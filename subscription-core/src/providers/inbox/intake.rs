@@ -63,12 +63,11 @@ impl Providers {
             }
             Webhook::Hint(hint) => {
                 let event = new(&key(hint.event_id.as_ref()), Some(hint.object));
-                let event_type = Some(hint.event_type);
-                let user_id = hint.user_id;
                 let fits = hint.live == account.source.live;
                 let other_mode = Standing::ignored(Reason::OtherMode);
                 let standing = if fits { Standing::PENDING } else { other_mode };
-                (ProviderEvent { event_type, user_id, ..event }, standing)
+                let event_type = Some(hint.event_type);
+                (ProviderEvent { event_type, user_id: hint.user_id, ..event }, standing)
             }
         };
         event.state = standing.state;

@@ -70,11 +70,10 @@ impl Providers {
                     Progress { run: None, .. } if was.run.is_some() => next_night(now),
                     _ => due_before.unwrap_or_else(|| next_night(now)),
                 };
-                let due_at = Some(due_at);
-                let label = source.as_str().parse().ok();
                 let document =
                     Document::with_body(progress_key(source)?, before.next(), &progress)?;
-                self.write(vec![Document { label, due_at, ..document }]).await
+                let label = source.as_str().parse().ok();
+                self.write(vec![Document { label, due_at: Some(due_at), ..document }]).await
             })
             .await
     }

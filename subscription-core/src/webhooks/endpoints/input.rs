@@ -56,8 +56,12 @@ pub enum FirstEvent {
 impl NewEndpoint {
     /// An endpoint for all events of plans, subscriptions and payments that are written from now on.
     pub fn new(url: Url) -> Self {
-        let types = vec![TypePattern::LEDGER];
-        Self { url, types, description: Box::default(), from: FirstEvent::Now }
+        Self {
+            url,
+            types: vec![TypePattern::LEDGER],
+            description: Box::default(),
+            from: FirstEvent::Now,
+        }
     }
 
     /// Parses a JSON object, and returns all its faults at once.

@@ -41,8 +41,14 @@ pub(crate) type Slot = Arc<()>;
 impl<'r> Run<'r> {
     pub(crate) fn new(webhooks: &'r Webhooks, wake: &'r dyn Wake, tick: u64) -> Self {
         let state = Mutex::new(State { tick, wake_by: Timestamp::MAX, endpoints: 0 });
-        let ticks = Event::new();
-        Self { webhooks, wake, ticks, state, first: Slot::default(), further: Slot::default() }
+        Self {
+            webhooks,
+            wake,
+            ticks: Event::new(),
+            state,
+            first: Slot::default(),
+            further: Slot::default(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
