@@ -30,18 +30,13 @@ crate::with_fields! {
     }
 }
 
-/// The action for a genuine refresh token.
+/// The action for a genuine refresh token: the first two accept it, all others refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Start the next generation and issue new tokens.
     Rotate,
     /// Return the current refresh token again, with a new access token.
     Repeat,
-}
-
-/// The reason why a genuine refresh token is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefreshRefused {
     /// Its session was revoked.
     Revoked,
     /// Its session has expired.
@@ -58,27 +53,27 @@ pub(super) fn decide(
     generation: u32,
     now: Timestamp,
     windows: RefreshWindows,
-) -> Result<Refresh, RefreshRefused> {
+) -> Refresh {
     if session.revoked.is_some() {
-        return Err(RefreshRefused::Revoked);
+        return Refresh::Revoked;
     }
     if session.has_expired(now) {
-        return Err(RefreshRefused::Expired);
+        return Refresh::Expired;
     }
     if generation > session.generation {
-        return Err(RefreshRefused::Ahead);
+        return Refresh::Ahead;
     }
     if generation == session.generation {
-        return Ok(Refresh::Rotate);
+        return Refresh::Rotate;
     }
     let rotated_within =
         |window: Duration| !window.is_zero() && now < session.rotated_at.saturating_add(window);
     let just_before = generation.checked_add(1) == Some(session.generation);
     let lost = !session.successor_used && rotated_within(windows.lost_answer);
     if just_before && (rotated_within(windows.overlap) || lost) {
-        Ok(Refresh::Repeat)
+        Refresh::Repeat
     } else {
-        Err(RefreshRefused::Reused)
+        Refresh::Reused
     }
 }
 

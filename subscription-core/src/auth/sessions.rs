@@ -6,7 +6,7 @@ use std::sync::Arc;
 use secrecy::SecretString;
 
 use super::deletion::delete;
-use super::refresh::{self, Refresh, RefreshRefused};
+use super::refresh::{self, Refresh};
 use super::refresh_token::RefreshToken;
 use super::sign_in::{SignedIn, expect_open};
 use super::token::AccessClaims;
@@ -46,18 +46,18 @@ impl Authentication {
                 let now = self.service().now();
                 let windows = self.0.settings.windows;
                 match refresh::decide(&session, token.generation, now, windows) {
-                    Ok(Refresh::Rotate) => self.rotate(user, &session, now).await,
-                    Ok(Refresh::Repeat) => self.signed_in(user, session, now),
-                    Err(RefreshRefused::Revoked) => Err(Unauthenticated::SessionRevoked.into()),
-                    Err(RefreshRefused::Expired) => Err(Unauthenticated::SessionExpired.into()),
-                    Err(RefreshRefused::Ahead) => {
+                    Refresh::Rotate => self.rotate(user, &session, now).await,
+                    Refresh::Repeat => self.signed_in(user, session, now),
+                    Refresh::Revoked => Err(Unauthenticated::SessionRevoked.into()),
+                    Refresh::Expired => Err(Unauthenticated::SessionExpired.into()),
+                    Refresh::Ahead => {
                         tracing::error!(
                             session = %session.id,
                             "a genuine refresh token is newer than its session: was an old backup restored?"
                         );
                         Err(invalid())
                     }
-                    Err(RefreshRefused::Reused) => {
+                    Refresh::Reused => {
                         tracing::warn!(session = %session.id, "a refresh token was used twice");
                         let reason = RevocationReason::RefreshReuse;
                         let reused = std::slice::from_ref(&session);
