@@ -12,7 +12,7 @@ use crate::accounts::{Client, ClientKind, ClientSource, NewClient, Scope};
 use crate::error::{Conflict, Error, Forbidden, Unauthenticated};
 use crate::events::{Change, Subject};
 use crate::service::found;
-use crate::store::{ChangeSet, Key, Record, StoreError};
+use crate::store::{ChangeSet, Key, StoreError};
 use crate::values::{Slug, Version};
 
 /// A client and its credential. A confidential client's key is shown here and never again.
@@ -228,11 +228,7 @@ impl Authentication {
     async fn write_client(&self, client: Client, change: Change) -> Result<Arc<Client>, Error> {
         let subject = Subject::Client(client.id.clone());
         let event = self.service().event(subject, client.version, change, client.updated_at)?;
-        let changes = ChangeSet {
-            writes: vec![Record::from(client.clone())],
-            events: vec![event],
-            ..ChangeSet::default()
-        };
+        let changes = ChangeSet { events: vec![event], ..ChangeSet::writing(client.clone()) };
         self.store().commit(changes).await?;
         Ok(Arc::new(client))
     }

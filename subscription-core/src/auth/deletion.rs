@@ -15,7 +15,7 @@ use crate::error::{Error, Forbidden, Unauthenticated};
 use crate::events::{Actor, Change, Subject};
 use crate::service::SubscriptionService;
 use crate::store::{
-    ChangeSet, Delete, Guard, Key, PageLimit, Record, SubscriptionFilter, SubscriptionQuery,
+    ChangeSet, Delete, Guard, Key, PageLimit, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{SessionId, Timestamp, UserId, Version};
@@ -125,11 +125,7 @@ impl Authentication {
         let closed = User { closing: true, updated_at: now, version, ..User::clone(&user) };
         let change = Change::Updated { fields: user.changed_fields(&closed) };
         let event = service.event(Subject::User(user_id), version, change, now)?;
-        let changes = ChangeSet {
-            writes: vec![Record::from(closed)],
-            events: vec![event],
-            ..ChangeSet::default()
-        };
+        let changes = ChangeSet { events: vec![event], ..ChangeSet::writing(closed) };
         self.store().commit(changes).await.map_err(Error::Store)
     }
 
@@ -207,11 +203,7 @@ async fn expire(
         let change = subscription.change_to(&expired);
         let subject = Subject::Subscription(expired.id);
         let event = service.event(subject, expired.version, change, now)?;
-        let mut with = ChangeSet {
-            writes: vec![Record::from(expired)],
-            events: vec![event],
-            ..ChangeSet::default()
-        };
+        let mut with = ChangeSet { events: vec![event], ..ChangeSet::writing(expired) };
         if subscription.managed_by == ManagedBy::Clock {
             service.cancel_payments(subscription.id, &mut with, now).await?;
         }

@@ -15,7 +15,7 @@ use crate::accounts::{RevocationReason, Session, User};
 use crate::error::{Error, Unauthenticated};
 use crate::events::{Actor, Subject};
 use crate::service::SubscriptionService;
-use crate::store::{ChangeSet, Key, PageLimit, Record, Store};
+use crate::store::{ChangeSet, Key, PageLimit, Store};
 use crate::values::{Slug, Timestamp, UserId};
 
 /// # Sessions
@@ -78,10 +78,8 @@ impl Authentication {
     ) -> Result<SignedIn, Error> {
         let key_id = self.0.server_keys.current();
         let next = session.rotate(key_id, self.0.settings.idle_lifetime, now);
-        let writes = vec![Record::from(next.clone())];
-        let signed_in = self.signed_in(user, Arc::new(next), now)?;
-        let changes = ChangeSet { writes, ..ChangeSet::default() };
-        self.store().commit(changes).await?;
+        let signed_in = self.signed_in(user, Arc::new(next.clone()), now)?;
+        self.store().commit(ChangeSet::writing(next)).await?;
         Ok(signed_in)
     }
 
@@ -160,9 +158,7 @@ impl Authentication {
                 let Some(seen) = session.seen(claims.generation, every, now) else {
                     return Ok(session);
                 };
-                let writes = vec![Record::from(seen.clone())];
-                let changes = ChangeSet { writes, ..ChangeSet::default() };
-                self.store().commit(changes).await?;
+                self.store().commit(ChangeSet::writing(seen.clone())).await?;
                 Ok(Arc::new(seen))
             })
             .await

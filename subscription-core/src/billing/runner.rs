@@ -131,7 +131,8 @@ impl Billing {
         &self,
         after: Option<Position>,
     ) -> Result<Option<Timestamp>, Error> {
-        let query = DueSubscriptions::until(Timestamp::MAX).with_after(after).with_limit(one());
+        let query =
+            DueSubscriptions::until(Timestamp::MAX).with_after(after).with_limit(PageLimit::ONE);
         let page = self.service.store().due_subscriptions(query).await?;
         Ok(page.items.first().and_then(|first| first.next_action_at()))
     }
@@ -148,7 +149,7 @@ impl Billing {
         loop {
             let now = clock.now();
             let first = DuePayments::until(failed, Timestamp::MAX);
-            let first = first.with_after(after.clone()).with_limit(one());
+            let first = first.with_after(after.clone()).with_limit(PageLimit::ONE);
             let first = clock.store().due_payments(first).await?;
             let next = match first.items.first().and_then(|first| first.next_attempt_at()) {
                 Some(next) if next <= now => next,
@@ -266,10 +267,6 @@ impl Billing {
         }
         Ok(found)
     }
-}
-
-fn one() -> PageLimit {
-    PageLimit::new(1).unwrap_or_default()
 }
 
 /// The change set of a payment that is asked for again. Its subscription is guarded: a report that ends the

@@ -29,6 +29,11 @@ impl ChangeSet {
     /// The largest number of writes and deletes in one commit.
     pub const RECORDS_MAX: usize = 1_000;
 
+    /// A set that writes a record, without an event.
+    pub fn writing(record: impl Into<Record>) -> Self {
+        Self { writes: vec![record.into()], ..Self::default() }
+    }
+
     /// True if the set changes and checks nothing: its commit only shows whether the store accepts writes.
     pub fn is_empty(&self) -> bool {
         let Self { guards, writes, deletes, events, forget_events } = self;

@@ -33,6 +33,7 @@ pub struct PageLimit(u16);
 impl PageLimit {
     /// The largest page that a caller can ask for.
     pub const MAX: Self = Self(200);
+    pub(crate) const ONE: Self = Self(1);
     pub(crate) const FIGURES: Self = Self(1_000);
 
     /// A page of at most `limit` records.

@@ -16,8 +16,8 @@ use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
 use crate::providers::{ObjectRef, Providers, Standing};
 use crate::store::{
-    ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, Record,
-    SortKey, StoreError, StoreExt as _, Stored,
+    ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, SortKey,
+    StoreError, StoreExt as _, Stored,
 };
 use crate::values::{Slug, Timestamp};
 
@@ -231,8 +231,7 @@ impl Providers {
             let standing = standing.unwrap_or(event.standing());
             event.state = standing.state;
             event.reason = standing.reason;
-            let document = event.document(ticket.version, Some(until))?;
-            sets.push(ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() });
+            sets.push(ChangeSet::writing(event.document(ticket.version, Some(until))?));
         }
         for result in self.store().commit_each(sets).await {
             match result {
@@ -251,7 +250,7 @@ impl Providers {
         let key = SortKey::Document { due_at: Some(now), id: last };
         let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(Timestamp::MAX))
             .with_after(Position { key, id: uuid::Uuid::nil() })
-            .with_limit(PageLimit::new(1).unwrap_or_default());
+            .with_limit(PageLimit::ONE);
         let page = self.store().list_as::<Document>(query).await?;
         Ok(page.items.first().and_then(|document| document.due_at))
     }

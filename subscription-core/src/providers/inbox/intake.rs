@@ -10,7 +10,7 @@ use super::standing::{EventState, Reason, Standing};
 use crate::error::Error;
 use crate::providers::follow::observation::Ticket;
 use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
-use crate::store::{ChangeSet, Record, StoreError, Stored};
+use crate::store::{ChangeSet, StoreError, Stored};
 use crate::values::{Slug, Version};
 
 /// The fate of a webhook.
@@ -73,8 +73,7 @@ impl Providers {
         event.state = standing.state;
         event.reason = standing.reason;
         let document = event.document(Version::NEW, standing.due_at(0, now))?;
-        let changes = ChangeSet { writes: vec![Record::from(document)], ..ChangeSet::default() };
-        match self.store().commit(changes).await {
+        match self.store().commit(ChangeSet::writing(document)).await {
             Ok(()) => {
                 account.count(|tally| *tally.events.entry(standing).or_default() += 1);
                 Ok(TakenIn::Stored)

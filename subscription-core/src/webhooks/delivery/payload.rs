@@ -78,7 +78,7 @@ async fn plan(
     let query = PlanQuery::default()
         .with_order(PlanOrder::CreatedAt)
         .with_after(Position { key: SortKey::CreatedAt, id: before })
-        .with_limit(PageLimit::new(1).unwrap_or_default());
+        .with_limit(PageLimit::ONE);
     let found = service.plans(query).await?.items.into_iter().find(|plan| plan.id == id);
     found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
 }
