@@ -137,10 +137,13 @@ impl HistoryFold {
         });
         let months = Months { as_of, without_period: 0, data: data.collect() };
         let moments = numbers.map(|number| month_end(number).min(as_of.micros())).collect();
-        let first = running - 60;
-        let reached = (None, None);
-        let paid = HashMap::default();
-        Self { months, first, moments, reached, paid }
+        Self {
+            months,
+            first: running - 60,
+            moments,
+            reached: (None, None),
+            paid: HashMap::default(),
+        }
     }
 
     /// Adds a payment that is read from the oldest on, or from the newest back; false if it was added before.

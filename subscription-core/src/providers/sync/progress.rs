@@ -106,12 +106,11 @@ impl Providers {
     pub async fn due_sync(&self) -> Result<(Option<(Slug, SyncKind)>, Option<Timestamp>), Error> {
         let now = self.now();
         let mut due: Option<(Slug, SyncKind)> = None;
-        let mut next: Option<Timestamp> = None;
+        let mut times = Vec::new();
         for source in self.sources() {
             let Some(stored) = self.progress(&source.name).await? else {
                 self.change_progress(&source.name, |_| ()).await?;
-                let first = next_night(now);
-                next = Some(next.map_or(first, |next| next.min(first)));
+                times.push(next_night(now));
                 continue;
             };
             let at = stored.due_at.unwrap_or(now);
@@ -120,9 +119,9 @@ impl Providers {
                 let kind = if stored.body.requested { Some(SyncKind::All) } else { run };
                 due = due.or(Some((source.name.clone(), kind.unwrap_or(SyncKind::Nightly))));
             }
-            next = Some(next.map_or(at, |next| next.min(at)));
+            times.push(at);
         }
-        Ok((due, next))
+        Ok((due, times.into_iter().min()))
     }
 }
 

@@ -4,7 +4,7 @@ use super::queue::Documents;
 use crate::error::Error;
 use crate::store::{Document, DocumentFilter, DocumentKey, DocumentQuery, StoreExt as _, Stored};
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::{DELIVERIES, PARKED};
+use crate::webhooks::documents::DELIVERIES;
 use crate::webhooks::{Delivery, Endpoint, EndpointId, Webhooks};
 
 impl Webhooks {
@@ -21,8 +21,7 @@ impl Webhooks {
             let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await?;
             let delivery = Stored::<Delivery>::load(self.store(), &delivery_key).await?;
             let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
-            let query = DocumentQuery::new(PARKED, DocumentFilter::Owner(id.uuid()));
-            let parked = Stored::all(self.store(), query).await?;
+            let parked = self.parked_of(id).await?;
             // A commit that writes parked events writes the delivery too.
             if self.load_version(&delivery_key).await? == Some(delivery.version) {
                 return Ok(Some(Documents { endpoint, delivery, parked }));
