@@ -135,7 +135,7 @@ pub(crate) fn read_object<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
 
 /// A key that verifies tokens of one algorithm.
 #[derive(Clone)]
-pub struct VerifyingKey {
+pub(crate) struct VerifyingKey {
     algorithm: Algorithm,
     key: DecodingKey,
 }
@@ -176,11 +176,6 @@ impl VerifyingKey {
     /// A shared secret.
     pub(crate) fn shared(secret: &[u8]) -> Self {
         Self { algorithm: Algorithm::Hs256, key: DecodingKey::from_secret(secret) }
-    }
-
-    /// The algorithm of the key.
-    pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
     }
 }
 

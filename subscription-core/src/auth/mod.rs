@@ -36,7 +36,7 @@ pub use identity::{
     Trust,
 };
 pub use input::{ProofOfIdentity, RefreshRequest};
-pub use jws::{Algorithm, SigningFailed, VerifyingKey};
+pub use jws::{Algorithm, SigningFailed};
 pub use keys::{KeyRing, SigningKey};
 pub use provider::{IntrospectedIdentities, OidcIdentities};
 pub use refresh::RefreshWindows;
