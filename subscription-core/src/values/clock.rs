@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use chrono::{DateTime, Timelike, Utc};
+use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
 
 use crate::values::as_text::written_as_text;
 use crate::values::faults::{FaultCode, InvalidValue};
@@ -108,52 +108,24 @@ const TEXT: &[u8; 27] = b"0000-00-00T00:00:00.000000Z";
 
 impl Timestamp {
     /// Writes the text of the moment into a buffer on the stack, because a page of records has hundreds of
-    /// them. chrono would allocate the text, and compute the calendar fields one by one.
+    /// them, and chrono would allocate each.
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
-        // Nothing is negative from 1970 on.
-        let micros = self.0.unsigned_abs();
-        let seconds = micros / 1_000_000;
-        let micros = low(micros % 1_000_000);
-        let days = low(seconds / 86_400);
-        let second = low(seconds % 86_400);
-        let (year, month, day) = civil(days);
+        let moment = DateTime::<Utc>::from(self).naive_utc();
+        let year = moment.year().unsigned_abs();
+        let micros = moment.nanosecond() / 1_000;
         *text = *TEXT;
         [text[0], text[1]] = digits(year / 100);
         [text[2], text[3]] = digits(year % 100);
-        [text[5], text[6]] = digits(month);
-        [text[8], text[9]] = digits(day);
-        [text[11], text[12]] = digits(second / 3_600);
-        [text[14], text[15]] = digits(second / 60 % 60);
-        [text[17], text[18]] = digits(second % 60);
+        [text[5], text[6]] = digits(moment.month());
+        [text[8], text[9]] = digits(moment.day());
+        [text[11], text[12]] = digits(moment.hour());
+        [text[14], text[15]] = digits(moment.minute());
+        [text[17], text[18]] = digits(moment.second());
         [text[20], text[21]] = digits(micros / 10_000);
         [text[22], text[23]] = digits(micros / 100 % 100);
         [text[24], text[25]] = digits(micros % 100);
         std::str::from_utf8(text).unwrap_or_default()
     }
-}
-
-/// The number as 32 bits, for a number that is known to fit.
-fn low(number: u64) -> u32 {
-    u32::try_from(number).unwrap_or_default()
-}
-
-/// Year, month and day of the date this number of days after 1970-01-01, by the Gregorian calendar.
-///
-/// The computation counts years from March, so that the leap day is the last day of its year and the lengths
-/// of the months before it repeat: 153 days in five months.
-fn civil(days: u32) -> (u32, u32, u32) {
-    const DAYS_TO_1970: u32 = 719_468;
-    const DAYS_OF_400_YEARS: u32 = 146_097;
-    let days = days + DAYS_TO_1970;
-    let era = days / DAYS_OF_400_YEARS;
-    let day_of_era = days % DAYS_OF_400_YEARS;
-    let leap_days = day_of_era / 1_460 + day_of_era / 146_096 - day_of_era / 36_524;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year_of_era + next_year, month, day)
 }
 
 /// The two digits of a number below a hundred.
