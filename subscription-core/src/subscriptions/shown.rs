@@ -3,9 +3,8 @@
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use super::{Quantity, ScheduledChange, Subscription, SubscriptionStatus, Terms};
-use crate::plans::BillingCycle;
-use crate::values::{Amount, Currency, PlanId, Timestamp};
+use super::{ScheduledChange, Subscription, SubscriptionStatus, Terms};
+use crate::values::Timestamp;
 
 impl Subscription {
     /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
@@ -68,19 +67,14 @@ impl Serialize for Subscription {
 pub struct ShownChange(Shown);
 
 #[derive(Debug, Clone, Copy, Serialize)]
-#[serde(untagged)]
+#[serde(tag = "action", rename_all = "snake_case")]
 enum Shown {
     ChangePlan {
-        action: &'static str,
         effective_at: Option<Timestamp>,
-        subscription_plan_id: PlanId,
-        billing_cycle: BillingCycle,
-        price: Amount,
-        currency: Currency,
-        quantity: Quantity,
+        #[serde(flatten)]
+        terms: Terms,
     },
     Pause {
-        action: &'static str,
         effective_at: Option<Timestamp>,
         resumes_at: Option<Timestamp>,
     },
@@ -91,24 +85,8 @@ impl Subscription {
     pub fn shown_change(&self) -> Option<ShownChange> {
         let effective_at = self.renews_at;
         Some(ShownChange(match self.scheduled_change()? {
-            ScheduledChange::ChangePlan(Terms {
-                subscription_plan_id,
-                billing_cycle,
-                price,
-                currency,
-                quantity,
-            }) => Shown::ChangePlan {
-                action: "change_plan",
-                effective_at,
-                subscription_plan_id,
-                billing_cycle,
-                price,
-                currency,
-                quantity,
-            },
-            ScheduledChange::Pause { resumes_at } => {
-                Shown::Pause { action: "pause", effective_at, resumes_at }
-            }
+            ScheduledChange::ChangePlan(terms) => Shown::ChangePlan { effective_at, terms },
+            ScheduledChange::Pause { resumes_at } => Shown::Pause { effective_at, resumes_at },
         }))
     }
 }
