@@ -200,26 +200,51 @@ impl Field for Option<Revocation> {
 /// The record as JSON, and its metadata as text, whose keys PostgreSQL would sort in JSON.
 impl Field for IdempotencyResult {
     fn write(&self, to: &mut Vec<Value>) {
-        let metadata = match self {
-            Self::Plan(plan) => &plan.metadata,
-            Self::Subscription(subscription) => &subscription.metadata,
-            Self::Payment(payment) => &payment.metadata,
+        let (stored, metadata) = match self {
+            Self::Plan(plan) => (StoredResult::Plan(Plan::clone(plan)), &plan.metadata),
+            Self::Subscription(shown) => {
+                let stored = StoredResult::Subscription {
+                    shown: Subscription::clone(shown),
+                    blocked: shown.blocked,
+                    anchor_at: shown.anchor_at,
+                    billing: shown.billing.clone(),
+                    live_key: shown.live_key.clone(),
+                };
+                (stored, &shown.metadata)
+            }
+            Self::Payment(shown) => {
+                let stored = StoredResult::Payment {
+                    shown: Payment::clone(shown),
+                    settled: shown.settled,
+                    asked: shown.asked.clone(),
+                };
+                (stored, &shown.metadata)
+            }
         };
-        to.push(Value::json(&StoredResult::from(self)));
+        to.push(Value::json(&stored));
         metadata.write(to);
     }
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        let mut stored: StoredResult = cells.json()?;
-        let (StoredResult::Plan(Plan { metadata, .. })
-        | StoredResult::Subscription { shown: Subscription { metadata, .. }, .. }
-        | StoredResult::Payment { shown: Payment { metadata, .. }, .. }) = &mut stored;
-        let text = Field::read(cells)?;
+        let stored = cells.json()?;
+        let text: Option<Metadata> = Field::read(cells)?;
         // The release before writes the record alone, and leaves the metadata of an earlier one.
-        if metadata.is_some() {
-            *metadata = text;
-        }
-        Ok(stored.into())
+        let metadata = |shown: Option<Metadata>| shown.and(text);
+        Ok(match stored {
+            StoredResult::Plan(plan) => {
+                Self::Plan(Plan { metadata: metadata(plan.metadata), ..plan }.into())
+            }
+            StoredResult::Subscription { shown, blocked, anchor_at, billing, live_key } => {
+                let metadata = metadata(shown.metadata);
+                let hidden =
+                    Subscription { metadata, blocked, anchor_at, billing, live_key, ..shown };
+                Self::Subscription(hidden.into())
+            }
+            StoredResult::Payment { shown, settled, asked } => {
+                let metadata = metadata(shown.metadata);
+                Self::Payment(Payment { metadata, settled, asked, ..shown }.into())
+            }
+        })
     }
 }
 
@@ -264,39 +289,4 @@ enum StoredResult {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked: Option<Box<Asked>>,
     },
-}
-
-impl From<&IdempotencyResult> for StoredResult {
-    fn from(result: &IdempotencyResult) -> Self {
-        match result {
-            IdempotencyResult::Plan(plan) => Self::Plan(Plan::clone(plan)),
-            IdempotencyResult::Subscription(shown) => Self::Subscription {
-                shown: Subscription::clone(shown),
-                blocked: shown.blocked,
-                anchor_at: shown.anchor_at,
-                billing: shown.billing.clone(),
-                live_key: shown.live_key.clone(),
-            },
-            IdempotencyResult::Payment(shown) => Self::Payment {
-                shown: Payment::clone(shown),
-                settled: shown.settled,
-                asked: shown.asked.clone(),
-            },
-        }
-    }
-}
-
-impl From<StoredResult> for IdempotencyResult {
-    fn from(result: StoredResult) -> Self {
-        match result {
-            StoredResult::Plan(plan) => Self::Plan(plan.into()),
-            StoredResult::Subscription { shown, blocked, anchor_at, billing, live_key } => {
-                let hidden = Subscription { blocked, anchor_at, billing, live_key, ..shown };
-                Self::Subscription(hidden.into())
-            }
-            StoredResult::Payment { shown, settled, asked } => {
-                Self::Payment(Payment { settled, asked, ..shown }.into())
-            }
-        }
-    }
 }
