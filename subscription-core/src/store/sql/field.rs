@@ -83,8 +83,8 @@ one_column! {
             known.map(|scope| scope.parse()).collect::<Result<_, _>>().map_err(damaged)
         };
     Vec<ClientKey> => |keys, cells|
-        Value::json(&keys.iter().map(StoredKey::from).collect::<Vec<_>>()),
-        Ok(cells.json::<Vec<StoredKey>>()?.into_iter().map(ClientKey::from).collect());
+        Value::json(&keys.iter().cloned().map(StoredKey).collect::<Vec<_>>()),
+        Ok(cells.json::<Vec<StoredKey>>()?.into_iter().map(|StoredKey(key)| key).collect());
 }
 
 impl<const MAX: u64> Field for Bounded<MAX> {
@@ -250,22 +250,14 @@ impl Field for IdempotencyResult {
 
 /// A client's key in its JSON column.
 #[derive(Serialize, Deserialize)]
-struct StoredKey {
+struct StoredKey(#[serde(with = "KeyFields")] ClientKey);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ClientKey")]
+struct KeyFields {
     key_id: u8,
     hash: [u8; 32],
     created_at: Timestamp,
-}
-
-impl From<&ClientKey> for StoredKey {
-    fn from(&ClientKey { key_id, hash, created_at }: &ClientKey) -> Self {
-        Self { key_id, hash, created_at }
-    }
-}
-
-impl From<StoredKey> for ClientKey {
-    fn from(StoredKey { key_id, hash, created_at }: StoredKey) -> Self {
-        Self { key_id, hash, created_at }
-    }
 }
 
 /// The record of an idempotency record in its JSON column, with the fields that the JSON for callers leaves out.
