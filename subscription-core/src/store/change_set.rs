@@ -53,6 +53,19 @@ impl ChangeSet {
             .collect()
     }
 
+    /// The version that each guarded, written or deleted record must have before the commit.
+    pub(super) fn expected(&self) -> impl Iterator<Item = (Key, Version)> {
+        let guarded = self.guards.iter().filter_map(|guard| match guard {
+            Guard::Unchanged { key, version } => Some((key.clone(), *version)),
+            Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => {
+                None
+            }
+        });
+        let written = self.writes.iter().map(|write| (write.key(), write.version().previous()));
+        let deleted = self.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
+        guarded.chain(written).chain(deleted)
+    }
+
     /// Checks the rules for change sets that need no stored record. Every store calls it first.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();

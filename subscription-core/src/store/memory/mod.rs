@@ -140,29 +140,12 @@ impl Tables {
         }
     }
 
-    fn version(&self, key: &Key) -> Version {
-        self.get(key).map_or(Version::NEW, |record| record.version())
-    }
-
     fn check(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         changes.check().map_err(StoreError::BadChangeSet)?;
-        let unchanged = |key: &Key, version: Version| {
-            if self.version(key) == version {
-                Ok(())
-            } else {
-                Err(StoreError::Conflict(key.clone()))
+        for (key, version) in changes.expected() {
+            if self.get(&key).map_or(Version::NEW, |record| record.version()) != version {
+                return Err(StoreError::Conflict(key));
             }
-        };
-        for guard in &changes.guards {
-            if let Guard::Unchanged { key, version } = guard {
-                unchanged(key, *version)?;
-            }
-        }
-        for write in &changes.writes {
-            unchanged(&write.key(), write.version().previous())?;
-        }
-        for delete in &changes.deletes {
-            unchanged(&delete.key, delete.version)?;
         }
         self.check_unused(changes)?;
         self.check_live(changes)?;

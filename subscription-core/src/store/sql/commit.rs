@@ -1,14 +1,15 @@
 //! The steps of a commit that are the same in both databases, inside a transaction.
 
 use super::dialect::SqlConnection;
-use super::error::{conflict, failed};
+use super::error::{conflict, failed, is_transient, refused};
 use super::field::Field as _;
 use super::records::EVENTS;
 use super::statement::Statement;
-use super::table::{Table, key_values, placeholders};
+use super::table::{Table, key_values, placeholders, values};
 use super::value::{Columns as _, Value};
 use crate::events::Event;
 use crate::store::{ChangeSet, Guard, Key, Record, StoreError};
+use crate::values::Version;
 
 /// The reason why a change set was not committed.
 #[derive(Debug)]
@@ -48,8 +49,24 @@ pub(super) fn guarded(changes: &ChangeSet) -> impl Iterator<Item = &Key> {
     })
 }
 
+/// Writes a change set whose records have the versions that it expects. A part of a refused one may have been
+/// written.
+pub(super) async fn write<C: SqlConnection>(
+    to: &mut C,
+    changes: &ChangeSet,
+) -> Result<(), Refusal> {
+    check_before_deletes(to, changes).await?;
+    delete(to, changes).await?;
+    let mut writes: Vec<_> = changes.writes.iter().collect();
+    sort_writes(&mut writes, |write| *write);
+    for write in writes {
+        put(to, write).await?;
+    }
+    Ok(write_events(to, changes).await?)
+}
+
 /// Checks [`Guard::NoOtherLiveSubscription`] and [`Guard::Expired`].
-pub(super) async fn check_before_deletes<C: SqlConnection>(
+async fn check_before_deletes<C: SqlConnection>(
     to: &mut C,
     changes: &ChangeSet,
 ) -> Result<(), Refusal> {
@@ -83,10 +100,7 @@ pub(super) async fn check_before_deletes<C: SqlConnection>(
 }
 
 /// Deletes records, and then checks [`Guard::PlanUnused`].
-pub(super) async fn delete<C: SqlConnection>(
-    to: &mut C,
-    changes: &ChangeSet,
-) -> Result<(), Refusal> {
+async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(), Refusal> {
     for delete in &changes.deletes {
         let mut values = key_values(&delete.key);
         values.push(Value::version(delete.version));
@@ -123,8 +137,59 @@ pub(super) fn takes_over(write: &Record) -> bool {
     }
 }
 
+/// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release a
+/// key or a unique value. Records without unique values come first: of two requests with the same idempotency key the
+/// second then fails at that key, not at a unique value. Records that may take over a value come last.
+pub(super) fn sort_writes<T>(writes: &mut [T], record: impl Fn(&T) -> &Record) {
+    writes.sort_by_cached_key(|write| {
+        let write = record(write);
+        let key = write.key();
+        let table = Table::of(&key).name;
+        (has_unique_values(write), table, takes_over(write), unique_value(write), key)
+    });
+}
+
+fn unique_value(write: &Record) -> Option<String> {
+    match write {
+        Record::Plan(plan) => Some(plan.slug.to_string()),
+        Record::Subscription(subscription) => {
+            let live = || subscription.live_key.as_deref().map(str::to_owned);
+            subscription.external_subscription_id.as_ref().map(ToString::to_string).or_else(live)
+        }
+        Record::Payment(payment) => {
+            let period = || payment.claimed_period().map(|start| start.to_string());
+            payment.external_payment_id.as_ref().map(ToString::to_string).or_else(period)
+        }
+        Record::User(user) => Some(user.email.key().to_owned()),
+        Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
+            None
+        }
+    }
+}
+
+pub(super) fn has_unique_values(write: &Record) -> bool {
+    !Table::of(&write.key()).unique.is_empty()
+}
+
+async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal> {
+    let key = write.key();
+    let mut values = values(write);
+    let texts = &Table::of(&key).texts;
+    let is_new = write.version() == Version::FIRST;
+    let text = if is_new { texts.insert.as_str() } else { texts.update.as_str() };
+    if !is_new {
+        values.push(Value::version(write.version().previous()));
+    }
+    match to.execute(Statement::new(text, values)).await {
+        Ok(0) => Err(conflict(&key).into()),
+        Ok(_) => Ok(()),
+        Err(error) if is_transient(&error) => Err(error.into()),
+        Err(error) => Err(refused(error, write).into()),
+    }
+}
+
 /// Appends events to the feed, and deletes those that are to be forgotten.
-pub(super) async fn write_events<C: SqlConnection>(
+async fn write_events<C: SqlConnection>(
     to: &mut C,
     changes: &ChangeSet,
 ) -> Result<(), sqlx::Error> {

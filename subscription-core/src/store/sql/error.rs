@@ -41,7 +41,6 @@ pub(super) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
 
 /// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
 /// serialization failure.
-#[cfg(feature = "postgres")]
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }

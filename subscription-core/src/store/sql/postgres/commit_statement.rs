@@ -28,7 +28,7 @@
 
 use std::mem::discriminant;
 
-use super::super::commit::{event_columns, event_values, takes_over};
+use super::super::commit::{event_columns, event_values, has_unique_values, sort_writes};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
@@ -110,10 +110,6 @@ fn is_new(write: &Record) -> bool {
     write.version() == Version::FIRST
 }
 
-fn has_unique_values(write: &Record) -> bool {
-    !Table::of(&write.key()).unique.is_empty()
-}
-
 /// True if all guards of a set compare versions of records. One that does not exist cannot be locked.
 pub(super) fn is_of_versions(changes: &ChangeSet) -> bool {
     let is_of_version =
@@ -138,36 +134,6 @@ fn checks(sets: &[ChangeSet]) -> Option<Vec<Check<'_>>> {
     let mut pairs = checks.windows(2);
     let twice = pairs.any(|pair| matches!(pair, [a, b] if (a.set, &a.key) == (b.set, &b.key)));
     (!twice).then_some(checks)
-}
-
-/// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release a
-/// key or a unique value. Records without unique values come first: of two requests with the same idempotency key the
-/// second then fails at that key, not at a unique value. Records that may take over a value come last.
-pub(super) fn sort_writes<T>(writes: &mut [T], record: impl Fn(&T) -> &Record) {
-    writes.sort_by_cached_key(|write| {
-        let write = record(write);
-        let key = write.key();
-        let table = Table::of(&key).name;
-        (has_unique_values(write), table, takes_over(write), unique_value(write), key)
-    });
-}
-
-fn unique_value(write: &Record) -> Option<String> {
-    match write {
-        Record::Plan(plan) => Some(plan.slug.to_string()),
-        Record::Subscription(subscription) => {
-            let live = || subscription.live_key.as_deref().map(str::to_owned);
-            subscription.external_subscription_id.as_ref().map(ToString::to_string).or_else(live)
-        }
-        Record::Payment(payment) => {
-            let period = || payment.claimed_period().map(|start| start.to_string());
-            payment.external_payment_id.as_ref().map(ToString::to_string).or_else(period)
-        }
-        Record::User(user) => Some(user.email.key().to_owned()),
-        Record::Session(_) | Record::Client(_) | Record::Idempotency(_) | Record::Document(_) => {
-            None
-        }
-    }
 }
 
 /// Selects the rows of sets that were not refused.

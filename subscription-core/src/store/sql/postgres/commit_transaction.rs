@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::PgConnection;
 
-use super::super::commit::{Refusal, check_before_deletes, delete, write_events};
+use super::super::commit::{Refusal, write};
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{conflict, is_transient, refused};
+use super::super::error::conflict;
 use super::super::statement::Statement;
-use super::super::table::{Table, key_values, values};
+use super::super::table::{Table, key_values};
 use super::super::value::{Columns as _, Value};
-use super::commit_statement::sort_writes;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
@@ -24,35 +23,17 @@ pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result
         return Ok(());
     }
     let stored = lock(to, changes).await?;
-    for (key, version) in expected(changes) {
+    for (key, version) in changes.expected() {
         if stored.get(&key).copied().unwrap_or(Version::NEW) != version {
             return Err(conflict(&key).into());
         }
     }
-    check_before_deletes(to, changes).await?;
-    delete(to, changes).await?;
-    let mut writes: Vec<_> = changes.writes.iter().collect();
-    sort_writes(&mut writes, |write| *write);
-    for write in writes {
-        put(to, write).await?;
-    }
-    write_events(to, changes).await?;
+    write(to, changes).await?;
     for notification in notifications(changes) {
         let values = vec![Value::text(CHANNEL), Value::text(notification)];
         to.execute(Statement::new("SELECT pg_notify($1, $2)", values)).await?;
     }
     Ok(())
-}
-
-/// The version that each guarded, written or deleted record must have before the commit.
-fn expected(changes: &ChangeSet) -> impl Iterator<Item = (Key, Version)> {
-    let guarded = changes.guards.iter().filter_map(|guard| match guard {
-        Guard::Unchanged { key, version } => Some((key.clone(), *version)),
-        Guard::PlanUnused(_) | Guard::NoOtherLiveSubscription(_) | Guard::Expired { .. } => None,
-    });
-    let written = changes.writes.iter().map(|write| (write.key(), write.version().previous()));
-    let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version));
-    guarded.chain(written).chain(deleted)
 }
 
 /// Locks every record that the change set names, in the order of their keys, and returns their versions.
@@ -81,7 +62,7 @@ async fn lock(
     let written = changes.writes.iter().map(Record::key);
     let written = written.chain(changes.deletes.iter().map(|delete| delete.key.clone()));
     let written: BTreeSet<_> = written.chain(in_use).collect();
-    let mut keys: BTreeSet<_> = expected(changes).map(|(key, _)| key).collect();
+    let mut keys: BTreeSet<_> = changes.expected().map(|(key, _)| key).collect();
     keys.extend(written.iter().cloned());
     let mut stored = BTreeMap::new();
     for key in keys {
@@ -92,21 +73,4 @@ async fn lock(
         }
     }
     Ok(stored)
-}
-
-async fn put(to: &mut PgConnection, write: &Record) -> Result<(), Refusal> {
-    let key = write.key();
-    let mut values = values(write);
-    let texts = &Table::of(&key).texts;
-    let is_new = write.version() == Version::FIRST;
-    let text = if is_new { texts.insert.as_str() } else { texts.update.as_str() };
-    if !is_new {
-        values.push(Value::version(write.version().previous()));
-    }
-    match to.execute(Statement::new(text, values)).await {
-        Ok(0) => Err(conflict(&key).into()),
-        Ok(_) => Ok(()),
-        Err(error) if is_transient(&error) => Err(error.into()),
-        Err(error) => Err(refused(error, write).into()),
-    }
 }
