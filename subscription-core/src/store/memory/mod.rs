@@ -147,42 +147,33 @@ impl Tables {
                 return Err(StoreError::Conflict(key));
             }
         }
-        self.check_unused(changes)?;
-        self.check_live(changes)?;
-        self.check_expired(changes)?;
+        self.check_guards(changes)?;
         self.check_unique(changes)
     }
 
-    fn check_unused(&self, changes: &ChangeSet) -> Result<(), StoreError> {
-        let deleted = |id: SubscriptionId| {
-            changes.deletes.iter().any(|delete| delete.key == Key::Subscription(id))
-        };
+    fn check_guards(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         for guard in &changes.guards {
-            if let Guard::PlanUnused(plan) = guard
-                && self.subscriptions.with_plan(*plan).any(|id| !deleted(id))
-            {
-                return Err(StoreError::PlanInUse(*plan));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_live(&self, changes: &ChangeSet) -> Result<(), StoreError> {
-        for guard in &changes.guards {
-            let Guard::NoOtherLiveSubscription(user) = guard else { continue };
-            let named = changes.subscriptions_named();
-            if self.subscriptions.live_of_user(*user).any(|id| !named.contains(&id)) {
-                return Err(StoreError::Conflict(Key::User(*user)));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_expired(&self, changes: &ChangeSet) -> Result<(), StoreError> {
-        for guard in &changes.guards {
-            let Guard::Expired { key, by } = guard else { continue };
-            if self.idempotency.get(key).is_none_or(|record| record.expires_at > *by) {
-                return Err(StoreError::Conflict(Key::Idempotency(key.clone())));
+            match guard {
+                Guard::Unchanged { .. } => {}
+                Guard::PlanUnused(plan) => {
+                    let deleted = |id: SubscriptionId| {
+                        changes.deletes.iter().any(|delete| delete.key == Key::Subscription(id))
+                    };
+                    if !self.subscriptions.with_plan(*plan).all(deleted) {
+                        return Err(StoreError::PlanInUse(*plan));
+                    }
+                }
+                Guard::NoOtherLiveSubscription(user) => {
+                    let named = changes.subscriptions_named();
+                    if !self.subscriptions.live_of_user(*user).all(|id| named.contains(&id)) {
+                        return Err(StoreError::Conflict(Key::User(*user)));
+                    }
+                }
+                Guard::Expired { key, by } => {
+                    if self.idempotency.get(key).is_none_or(|record| record.expires_at > *by) {
+                        return Err(StoreError::Conflict(Key::Idempotency(key.clone())));
+                    }
+                }
             }
         }
         Ok(())
