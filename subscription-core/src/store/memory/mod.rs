@@ -78,36 +78,26 @@ impl MemoryStore {
 impl Tables {
     fn get(&self, key: &Key) -> Option<Record> {
         match key {
-            Key::Plan(id) => self.plans.get(*id).cloned().map(Record::Plan),
-            Key::Subscription(id) => self.subscriptions.get(*id).cloned().map(Record::Subscription),
-            Key::Payment(id) => self.payments.get(*id).cloned().map(Record::Payment),
-            Key::User(id) => self.users.get(*id).cloned().map(Record::User),
-            Key::Session(id) => self.sessions.get(*id).cloned().map(Record::Session),
-            Key::Client(id) => self.clients.get(id).cloned().map(Record::Client),
-            Key::Idempotency(key) => self.idempotency.get(key).cloned().map(Record::Idempotency),
-            Key::Document(key) => self.documents.get(key).cloned().map(Record::Document),
+            Key::Plan(id) => record(self.plans.get(*id)),
+            Key::Subscription(id) => record(self.subscriptions.get(*id)),
+            Key::Payment(id) => record(self.payments.get(*id)),
+            Key::User(id) => record(self.users.get(*id)),
+            Key::Session(id) => record(self.sessions.get(*id)),
+            Key::Client(id) => record(self.clients.get(id)),
+            Key::Idempotency(key) => record(self.idempotency.get(key)),
+            Key::Document(key) => record(self.documents.get(key)),
         }
     }
 
     fn find(&self, value: UniqueValue<'_>) -> Option<Record> {
         match value {
-            UniqueValue::PlanSlug(slug) => self.plans.by_slug(slug).cloned().map(Record::Plan),
-            UniqueValue::ExternalSubscription(id) => {
-                self.subscriptions.by_external_id(id).cloned().map(Record::Subscription)
-            }
-            UniqueValue::ExternalPayment(id) => {
-                self.payments.by_external_id(id).cloned().map(Record::Payment)
-            }
-            UniqueValue::LiveKey(key) => {
-                self.subscriptions.by_live_key(key).cloned().map(Record::Subscription)
-            }
-            UniqueValue::PaymentPeriod(of, start) => {
-                self.payments.by_period(of, start).cloned().map(Record::Payment)
-            }
-            UniqueValue::UserIdentity(identity) => {
-                self.users.by_identity(identity).cloned().map(Record::User)
-            }
-            UniqueValue::UserEmail(email) => self.users.by_email(email).cloned().map(Record::User),
+            UniqueValue::PlanSlug(slug) => record(self.plans.by_slug(slug)),
+            UniqueValue::ExternalSubscription(id) => record(self.subscriptions.by_external_id(id)),
+            UniqueValue::ExternalPayment(id) => record(self.payments.by_external_id(id)),
+            UniqueValue::LiveKey(key) => record(self.subscriptions.by_live_key(key)),
+            UniqueValue::PaymentPeriod(of, start) => record(self.payments.by_period(of, start)),
+            UniqueValue::UserIdentity(identity) => record(self.users.by_identity(identity)),
+            UniqueValue::UserEmail(email) => record(self.users.by_email(email)),
         }
     }
 
@@ -255,6 +245,10 @@ where
     if values.get(value) == Some(&holder) {
         values.remove(value);
     }
+}
+
+fn record<K: Kind>(found: Option<&Arc<K>>) -> Option<Record> {
+    found.cloned().map(K::into_record)
 }
 
 /// A page with everything that was found.
