@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 
 use sqlx::Connection;
 
-use super::page::Branch;
 use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Columns;
@@ -66,9 +65,24 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// Moves a batch of subscriptions to the access classes that they have at `now`.
     fn move_due(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Adapts one branch of a list to the planner. A branch whose tests (conditions on no row in
-    /// particular) do not hold is skipped without reading its rows.
-    fn fit(branch: &mut Branch, tests: &[String]);
+    /// The words after the name of a table that name the one index to use: so few rows have its value that each
+    /// can be read. None for a planner that knows so itself.
+    fn hint(_index: &'static str) -> String {
+        String::new()
+    }
+
+    /// Skips one branch of a list without reading its rows if its tests (conditions on no row in particular)
+    /// do not hold.
+    fn skip_unless(branch: &mut Branch, tests: &[String]);
+}
+
+/// One branch of a list: the conditions and the hint from which its text is made.
+#[derive(Debug)]
+pub(in crate::store) struct Branch {
+    pub(super) conditions: Vec<String>,
+    pub(super) limit: String,
+    /// [`Dialect::hint`].
+    pub(super) hint: String,
 }
 
 /// A connection to the database.

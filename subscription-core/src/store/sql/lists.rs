@@ -1,6 +1,7 @@
 //! The statements for unique values and for lists of every kind.
 
-use super::page::{Fit, Window, hint, sort_value, subscriptions};
+use super::dialect::Dialect;
+use super::page::{Window, sort_value, subscriptions};
 use super::statement::Statement;
 use super::table::{SqlRecord, Table};
 use super::value::Value;
@@ -63,18 +64,18 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
 }
 
 /// Selects the records of a list; `None` if there can be none.
-pub(super) fn list(query: &Query, fit: Fit) -> Option<List> {
+pub(super) fn list<D: Dialect>(query: &Query) -> Option<List> {
     Some(match query {
         Query::Plan(query) => List::page::<Plan>(plans(query), query.limit),
         Query::Subscription(query) => {
-            List::page::<Subscription>(subscriptions(query, fit)?, query.limit)
+            List::page::<Subscription>(subscriptions::<D>(query)?, query.limit)
         }
-        Query::Payment(query) => List::page::<Payment>(payments(query, fit), query.limit),
+        Query::Payment(query) => List::page::<Payment>(payments::<D>(query), query.limit),
         Query::DueSubscriptions(query) => {
             List::page::<Subscription>(due_subscriptions(query), query.limit)
         }
         Query::DuePayments(query) => List::page::<Payment>(due_payments(query)?, query.limit),
-        Query::Document(query) => List::page::<Document>(documents(query, fit), query.limit),
+        Query::Document(query) => List::page::<Document>(documents::<D>(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
         }
@@ -135,22 +136,22 @@ fn plans(query: &PlanQuery) -> Statement {
     statement
 }
 
-fn payments(query: &PaymentQuery, fit: Fit) -> Statement {
+fn payments<D: Dialect>(query: &PaymentQuery) -> Statement {
     let mut statement = Statement::default();
     let mut conditions = Vec::new();
-    let mut index = None;
+    let mut hint = String::new();
     if let Some(id) = query.subscription_id {
         conditions.push(format!("subscription_id = {}", statement.bind(Value::Id(id.uuid()))));
     }
     if let Some(user) = query.user_id {
-        index = Some("payments_of_subscription");
+        hint = D::hint("payments_of_subscription");
         let user = statement.bind(Value::Id(user.uuid()));
         let of_user = format!("SELECT id FROM subscriptions WHERE user_id = {user}");
         conditions.push(format!("subscription_id IN ({of_user})"));
     }
     let after = query.after.as_ref();
     let window = Window::new(&mut statement, None, query.direction, after, query.limit);
-    let select = format!("{}{}", Payment::TABLE.texts.select, hint(index, fit));
+    let select = format!("{}{hint}", Payment::TABLE.texts.select);
     statement.text = window.close(&select, conditions).into();
     statement
 }
@@ -228,26 +229,26 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
 
 /// A list names its index, because SQLite has no statistics here: it assumes that a collection has few documents, and
 /// might read all of them.
-fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
+fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));
     let mut conditions = vec![format!("collection = {collection}")];
     let mut order = "id";
-    let mut index = None;
+    let mut hint = String::new();
     match &query.filter {
         DocumentFilter::All => {}
         DocumentFilter::Owner(owner) => {
-            index = Some("documents_of_owner");
+            hint = D::hint("documents_of_owner");
             conditions.push(format!("owner = {}", statement.bind(Value::Id(*owner))));
         }
         DocumentFilter::Label(label) => {
-            index = Some("documents_with_label");
+            hint = D::hint("documents_with_label");
             conditions.push(format!("label = {}", statement.bind(Value::text(label))));
         }
         DocumentFilter::DueBy(by) => {
             conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
             order = "due_at, id";
-            index = Some("documents_due");
+            hint = D::hint("documents_due");
         }
     }
     if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
@@ -259,7 +260,6 @@ fn documents(query: &DocumentQuery, fit: Fit) -> Statement {
     let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
     let select = &Document::TABLE.texts.select;
     let conditions = conditions.join(" AND ");
-    let hint = hint(index, fit);
     statement.text =
         format!("{select}{hint} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
     statement

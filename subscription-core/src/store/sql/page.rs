@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::access;
+use super::dialect::{Branch, Dialect};
 use super::statement::Statement;
 use super::table::{SqlRecord, Table};
 use super::value::Value;
@@ -17,25 +18,11 @@ use crate::subscriptions::Subscription;
 pub(super) struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
-    /// The position after which the page begins; from the start if `None`.
-    begin: Option<Place>,
+    /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; from the start if `None`.
+    begin: Option<String>,
     /// One row more than the page has, to know whether more follow. It is part of the text: PostgreSQL plans a
     /// statement anew each time if it does not know how many rows are asked for.
     limit: String,
-}
-
-/// A position in an order: `(renews_order, id) < ($1, $2)`.
-#[derive(Debug, Clone)]
-pub(in crate::store) struct Place {
-    columns: Vec<&'static str>,
-    beyond: &'static str,
-    values: Vec<String>,
-}
-
-impl Place {
-    fn condition(&self) -> String {
-        format!("({}) {} ({})", self.columns.join(", "), self.beyond, self.values.join(", "))
-    }
 }
 
 impl Window {
@@ -59,7 +46,7 @@ impl Window {
             }
             columns.push("id");
             values.push(statement.bind(Value::Id(position.id)));
-            Place { columns, beyond, values }
+            format!("({}) {beyond} ({})", columns.join(", "), values.join(", "))
         });
         let order = match column {
             Some(column) => format!("{column} {way}, id {way}"),
@@ -74,14 +61,12 @@ impl Window {
     }
 
     fn branch(&self, conditions: Vec<String>) -> Branch {
-        let begin = self.begin.clone();
-        let limit = self.limit.clone();
-        Branch { conditions, begin, limit, index: None, hint: String::new() }
+        Branch { conditions, limit: self.limit.clone(), hint: String::new() }
     }
 
     fn close_branch(&self, select: &str, branch: Branch) -> String {
         let mut conditions = branch.conditions;
-        conditions.extend(branch.begin.as_ref().map(Place::condition));
+        conditions.extend(self.begin.clone());
         let conditions = match conditions.join(" AND ") {
             none if none.is_empty() => none,
             some => format!(" WHERE {some}"),
@@ -108,37 +93,8 @@ pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
     }
 }
 
-/// One branch of a list: the conditions and the hints from which its text is made.
-#[derive(Debug)]
-pub(in crate::store) struct Branch {
-    pub(in crate::store) conditions: Vec<String>,
-    begin: Option<Place>,
-    pub(in crate::store) limit: String,
-    /// The one index that must be used: so few rows have its value that each can be read.
-    #[cfg_attr(
-        not(feature = "sqlite"),
-        expect(dead_code, reason = "PostgreSQL has statistics to choose an index by")
-    )]
-    pub(in crate::store) index: Option<&'static str>,
-    /// SQL that follows the name of the table, such as the index to use.
-    pub(in crate::store) hint: String,
-}
-
-/// [`Dialect::fit`](super::Dialect::fit).
-pub(in crate::store) type Fit = fn(&mut Branch, tests: &[String]);
-
-/// The words after the name of a table that name the index to use.
-pub(super) fn hint(index: Option<&'static str>, fit: Fit) -> String {
-    let conditions = Vec::new();
-    let limit = String::new();
-    let hint = String::new();
-    let mut branch = Branch { conditions, begin: None, limit, index, hint };
-    fit(&mut branch, &[]);
-    branch.hint
-}
-
 /// A page of subscriptions; `None` if none can be on it.
-pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Option<Statement> {
+pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
     let classes: Vec<_> = classes(filter).collect();
@@ -182,8 +138,8 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
         || renews_in_time;
     if !is_by_class || index.is_some() {
         conditions.extend(access::row_by_row(filter, &now));
-        let mut branch = Branch { index, ..window.branch(conditions) };
-        fit(&mut branch, &[]);
+        let hint = index.map_or_else(String::new, D::hint);
+        let branch = Branch { hint, ..window.branch(conditions) };
         statement.text = window.close_branch(&select, branch).into();
         return Some(statement);
     }
@@ -194,7 +150,7 @@ pub(in crate::store) fn subscriptions(query: &SubscriptionQuery, fit: Fit) -> Op
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
         }
-        fit(&mut branch, &there_is);
+        D::skip_unless(&mut branch, &there_is);
         let page = window.close_branch(&select, branch);
         format!("SELECT * FROM ({page}) AS class_{nth}")
     };

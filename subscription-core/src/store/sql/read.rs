@@ -45,7 +45,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         {
             move_due(&self.0, query.now).await?;
         }
-        let Some(List { table, statement, limit }) = lists::list(query, D::fit) else {
+        let Some(List { table, statement, limit }) = lists::list::<D>(query) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
         let statement = D::of_records(table, statement);

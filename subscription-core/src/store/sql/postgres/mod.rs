@@ -23,9 +23,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use tokio::sync::Notify;
 
 use self::groups::Groups;
-use super::dialect::Dialect;
+use super::dialect::{Branch, Dialect};
 use super::error::{failed, outages, unavailable};
-use super::page::Branch;
 use super::pool::Pool;
 use super::statement::Statement;
 use super::{SqlStore, access};
@@ -129,7 +128,7 @@ impl Dialect for Postgres {
     }
 
     /// PostgreSQL evaluates a condition on no row before it reads any row.
-    fn fit(branch: &mut Branch, tests: &[String]) {
+    fn skip_unless(branch: &mut Branch, tests: &[String]) {
         branch.conditions.extend_from_slice(tests);
     }
 }

@@ -20,9 +20,8 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 
-use super::dialect::Dialect;
+use super::dialect::{Branch, Dialect};
 use super::error::OpenError;
-use super::page::Branch;
 use super::pool::Pool;
 use super::statement::Statement;
 use super::table::{Reader, Table};
@@ -180,17 +179,17 @@ impl Dialect for Sqlite {
         self.writer.move_due(now).await
     }
 
-    /// Writes the tests into the limit: SQLite evaluates a condition that depends on no row again for each
-    /// row, but it evaluates a limit once, and with a limit of 0 it reads no row. A position with more
-    /// columns than the sort order would not be found in an index.
-    ///
     /// SQLite has no statistics here: it assumes that a condition on any other indexed column is as
     /// selective as `user_id = $1`, and might read a third of the table. So the statement names the index
     /// that finds few rows.
-    fn fit(branch: &mut Branch, tests: &[String]) {
-        if let Some(index) = branch.index {
-            branch.hint = format!(" INDEXED BY {index}");
-        }
+    fn hint(index: &'static str) -> String {
+        format!(" INDEXED BY {index}")
+    }
+
+    /// Writes the tests into the limit: SQLite evaluates a condition that depends on no row again for each
+    /// row, but it evaluates a limit once, and with a limit of 0 it reads no row. A position with more
+    /// columns than the sort order would not be found in an index.
+    fn skip_unless(branch: &mut Branch, tests: &[String]) {
         if !tests.is_empty() {
             let tests = tests.join(" AND ");
             let limit = &branch.limit;
