@@ -14,6 +14,7 @@ use crate::store::{
     Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
+use crate::values::Timestamp;
 
 /// A statement for a list, and the table whose rows it returns.
 pub(super) struct List {
@@ -71,10 +72,10 @@ pub(super) fn list<D: Dialect>(query: &Query) -> Option<List> {
             List::page::<Subscription>(subscriptions::<D>(query)?, query.limit)
         }
         Query::Payment(query) => List::page::<Payment>(payments::<D>(query), query.limit),
-        Query::DueSubscriptions(query) => {
-            List::page::<Subscription>(due_subscriptions(query), query.limit)
+        Query::DueSubscriptions(DueSubscriptions { until, after, limit }) => {
+            due::<Subscription>(Vec::new(), "next_action_at", *until, after.as_ref(), *limit)
         }
-        Query::DuePayments(query) => List::page::<Payment>(due_payments(query)?, query.limit),
+        Query::DuePayments(query) => due_payments(query)?,
         Query::Document(query) => List::page::<Document>(documents::<D>(query), query.limit),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
@@ -156,39 +157,37 @@ fn payments<D: Dialect>(query: &PaymentQuery) -> Statement {
     statement
 }
 
-fn due_subscriptions(query: &DueSubscriptions) -> Statement {
-    let mut statement = Statement::default();
-    let column = "next_action_at";
-    let way = Direction::Ascending;
-    let until = statement.bind(Value::time(query.until));
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
-    let conditions = vec![format!("{column} <= {until}")];
-    statement.text = window.close(&Subscription::TABLE.texts.select, conditions).into();
-    statement
-}
-
 /// Payments in a status are due by the column of [`Payment::action_at`]; those in most statuses never are.
-fn due_payments(query: &DuePayments) -> Option<Statement> {
-    let mut statement = Statement::default();
-    let (status, column) = match query.status {
-        PaymentStatus::Pending => ("status = 'pending'", "due_at"),
-        PaymentStatus::Processing => ("status = 'processing'", "due_at"),
-        PaymentStatus::Failed => ("status = 'failed'", "next_attempt_at"),
+fn due_payments(query: &DuePayments) -> Option<List> {
+    let column = match query.status {
+        PaymentStatus::Pending | PaymentStatus::Processing => "due_at",
+        PaymentStatus::Failed => "next_attempt_at",
         PaymentStatus::Succeeded
         | PaymentStatus::Canceled
         | PaymentStatus::PartiallyRefunded
         | PaymentStatus::Refunded
         | PaymentStatus::Disputed => return None,
     };
-    let way = Direction::Ascending;
-    let until = statement.bind(Value::time(query.until));
-    let after = query.after.as_ref();
-    let window = Window::new(&mut statement, Some(column), way, after, query.limit);
     // The status as a word of the statement, as the index has it.
-    let conditions = vec![status.to_owned(), format!("{column} <= {until}")];
-    statement.text = window.close(&Payment::TABLE.texts.select, conditions).into();
-    Some(statement)
+    let conditions = vec![format!("status = '{}'", query.status)];
+    let DuePayments { until, after, limit, .. } = query;
+    Some(due::<Payment>(conditions, column, *until, after.as_ref(), *limit))
+}
+
+/// The records of some conditions whose time in a column has come, the longest due first.
+fn due<T: SqlRecord>(
+    mut conditions: Vec<String>,
+    column: &'static str,
+    until: Timestamp,
+    after: Option<&Position>,
+    limit: PageLimit,
+) -> List {
+    let mut statement = Statement::default();
+    conditions.push(format!("{column} <= {}", statement.bind(Value::time(until))));
+    let way = Direction::Ascending;
+    let window = Window::new(&mut statement, Some(column), way, after, limit);
+    statement.text = window.close(&T::TABLE.texts.select, conditions).into();
+    List::page::<T>(statement, limit)
 }
 
 fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {
