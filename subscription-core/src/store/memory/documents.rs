@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::index::page;
 use crate::store::document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
 use crate::store::query::{Page, SortKey};
 use crate::values::{DocumentId, Label, Timestamp};
@@ -72,15 +73,12 @@ impl DocumentTable {
         };
         let from = (query.collection.clone(), first.clone(), after_id);
         let entries = self.lists.range((Bound::Excluded(from), Bound::Unbounded));
-        let mut found = entries
+        let found = entries
             .take_while(|(collection, list, _)| *collection == query.collection && admits(list))
             .filter_map(|(collection, _, id)| {
                 let key = DocumentKey { collection: collection.clone(), id: id.clone() };
-                self.records.get(&key).cloned()
+                self.records.get(&key)
             });
-        let items: Vec<_> = found.by_ref().take(query.limit.get()).collect();
-        let next = items.last().filter(|_| found.next().is_some());
-        let next = next.map(|last| query.position(last));
-        Page { items, next }
+        page(found, query.limit, |document| query.position(document))
     }
 }

@@ -271,9 +271,6 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     }
 }
 
-/// Records that a page has room for at first. A page of 200 grows; most lists of a user have a few records.
-const ROOM: usize = 64;
-
 /// The first `limit` of the records, and the position of the last of them if more follow.
 pub(super) fn page<'a, T: 'a>(
     found: impl Iterator<Item = &'a Arc<T>>,
@@ -281,10 +278,8 @@ pub(super) fn page<'a, T: 'a>(
     position: impl Fn(&T) -> Position,
 ) -> Page<Arc<T>> {
     let mut found = found.fuse();
-    let mut items = Vec::with_capacity(limit.get().min(ROOM));
-    items.extend(found.by_ref().take(limit.get()).cloned());
-    let more = items.len() == limit.get() && found.next().is_some();
-    let next = items.last().filter(|_| more).map(|last| position(last));
+    let items: Vec<_> = found.by_ref().take(limit.get()).cloned().collect();
+    let next = items.last().filter(|_| found.next().is_some()).map(|last| position(last));
     Page { items, next }
 }
 
