@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use super::field::Field;
-use super::table::{SqlRecord, Table, Texts};
+use super::table::{SqlRecord, Table, Texts, no_record};
 use super::value::{Cells, Value};
 use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
@@ -30,15 +30,19 @@ macro_rules! record {
         $record:ident: $static:ident = $name:literal, key $key:literal
         { $($field:ident $([$($column:ident),+])?),+ $(,)? }
         $(and [$($derived:ident),+])?
-        $(, $setting:ident($value:expr))* $(; holds $kind:ident)?
+        $(, defaults [$($default:expr),+ $(,)?])? $(, unique [$($unique:expr),+ $(,)?])?
+        $(; holds $kind:ident)?
     ) => {
-        pub(super) static $static: Table = Table::new(
-            $name,
-            $key,
-            &[$(names!($field $([$($column)+])?),)+ $($(names!($derived),)+)?],
-            (&[$($(stringify!($derived)),+)?] as &[&str]).len(),
-            LazyLock::new(|| Texts::of(&$static)),
-        )$(.$setting($value))*$(.holds::<$kind>())?;
+        pub(super) static $static: Table = Table {
+            name: $name,
+            key: $key,
+            fields: &[$(names!($field $([$($column)+])?),)+ $($(names!($derived),)+)?],
+            derived: (&[$($(stringify!($derived)),+)?] as &[&str]).len(),
+            defaults: &[$($($default),+)?],
+            unique: &[$($($unique),+)?],
+            read: no_record,
+            texts: LazyLock::new(|| Texts::of(&$static)),
+        }$(.holds::<$kind>())?;
 
         impl SqlRecord for $record {
             const TABLE: &'static Table = &$static;
@@ -63,8 +67,8 @@ record! {
         description, node_quota, features, most_popular, tier, is_active, metadata, created_at,
         updated_at, version,
     },
-    defaults(&[("currency", "null"), ("trial_period", "null"), ("metadata", "null")]),
-    unique(&[("plans_slug", "plans.slug", Unique::PlanSlug)]);
+    defaults [("currency", "null"), ("trial_period", "null"), ("metadata", "null")],
+    unique [("plans_slug", "plans.slug", Unique::PlanSlug)];
     holds Plan
 }
 
@@ -74,7 +78,7 @@ record! {
         is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
         anchor_at, managed_by, quantity, billing, live_key,
     } and [next_action_at, scheduled_plan_id, access_phase],
-    defaults(&[
+    defaults [
         ("metadata", "null"),
         ("managed_by", "\"caller\""),
         ("quantity", "1"),
@@ -83,15 +87,15 @@ record! {
         ("next_action_at", "null"),
         ("scheduled_plan_id", "null"),
         ("access_phase", "0"),
-    ]),
-    unique(&[
+    ],
+    unique [
         (
             "subscriptions_external_id",
             "subscriptions.external_subscription_id",
             Unique::ExternalSubscription,
         ),
         ("subscriptions_live", "subscriptions.live_key", Unique::LiveSubscription),
-    ]);
+    ];
     holds Subscription
 }
 
@@ -100,17 +104,17 @@ record! {
         id, subscription_id, amount, currency, external_payment_id, status, metadata, created_at,
         updated_at, version, settled, asked,
     } and [due_at, next_attempt_at, whole_period],
-    defaults(&[
+    defaults [
         ("metadata", "null"),
         ("asked", "null"),
         ("due_at", "null"),
         ("next_attempt_at", "null"),
         ("whole_period", "null"),
-    ]),
-    unique(&[
+    ],
+    unique [
         ("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment),
         ("payments_period", "payments.whole_period", Unique::PaymentPeriod),
-    ]);
+    ];
     holds Payment
 }
 
@@ -119,10 +123,10 @@ record! {
         id, identity [issuer, subject], email [email, email_key], closing, created_at, updated_at,
         version,
     },
-    unique(&[
+    unique [
         ("users_identity", "users.issuer", Unique::UserIdentity),
         ("users_email", "users.email_key", Unique::UserEmail),
-    ]);
+    ];
     holds User
 }
 
@@ -141,7 +145,7 @@ record! {
         id, name, kind, scopes, keys, revoked_at, origins, source, left_at, created_at, updated_at,
         version,
     },
-    defaults(&[("origins", "[]"), ("source", "\"command\""), ("left_at", "null")]);
+    defaults [("origins", "[]"), ("source", "\"command\""), ("left_at", "null")];
     holds Client
 }
 
@@ -149,7 +153,7 @@ record! {
     IdempotencyRecord: ANSWERS = "answers", key 3 {
         key [operation, client, request_key], version, fingerprint, result [answer, metadata], expires_at,
     },
-    defaults(&[("metadata", "null")]);
+    defaults [("metadata", "null")];
     holds IdempotencyRecord
 }
 
@@ -165,5 +169,5 @@ record! {
     RecordedEvent: EVENTS = "events", key 1 {
         sequence, event [id, at, subject, version, change, actor],
     },
-    defaults(&[("actor", "null")])
+    defaults [("actor", "null")]
 }

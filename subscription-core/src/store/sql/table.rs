@@ -26,9 +26,9 @@ pub(in crate::store) struct Table {
     /// The number of columns of the key, which come first.
     pub(in crate::store) key: usize,
     /// The columns of each field.
-    fields: &'static [&'static [&'static str]],
+    pub(super) fields: &'static [&'static [&'static str]],
     /// The number of columns that are made from the record and never read back, which come last.
-    derived: usize,
+    pub(super) derived: usize,
     /// The columns that exports of an earlier release lack, and their defaults as JSON. A migration that adds
     /// a column adds it here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
@@ -40,6 +40,11 @@ pub(in crate::store) struct Table {
 
 /// Reads a row of a table's columns.
 pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
+
+/// Reads a row of a table that holds no records.
+pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
+    Err(damaged("the rows of this table are no records"))
+}
 
 /// The statements that a table needs, put together once.
 #[derive(Debug)]
@@ -90,36 +95,9 @@ impl Texts {
 }
 
 impl Table {
-    pub(in crate::store) const fn new(
-        name: &'static str,
-        key: usize,
-        fields: &'static [&'static [&'static str]],
-        derived: usize,
-        texts: LazyLock<Texts>,
-    ) -> Self {
-        let read: Reader<Record> = |_| Err(damaged("the rows of this table are not records"));
-        Self { name, key, fields, derived, defaults: &[], unique: &[], read, texts }
-    }
-
-    pub(in crate::store) const fn defaults(
-        mut self,
-        defaults: &'static [(&'static str, &'static str)],
-    ) -> Self {
-        self.defaults = defaults;
-        self
-    }
-
     /// The table holds records of a kind.
     pub(super) const fn holds<T: SqlRecord + Kind>(mut self) -> Self {
         self.read = |row| T::read(&mut Cells::new(row)).map(|read| Arc::new(read).into_record());
-        self
-    }
-
-    pub(super) const fn unique(
-        mut self,
-        unique: &'static [(&'static str, &'static str, Unique)],
-    ) -> Self {
-        self.unique = unique;
         self
     }
 
