@@ -27,7 +27,8 @@ pub(super) struct IdempotentRequest {
 }
 
 impl IdempotentRequest {
-    fn new(
+    /// A request under its idempotency key, if it has one.
+    pub(super) fn new(
         operation: Operation,
         idempotency: Option<Idempotency>,
         input: &impl Serialize,
@@ -40,13 +41,11 @@ impl IdempotentRequest {
     }
 }
 
-/// The state of an idempotency key.
-pub(super) enum IdempotencyLookup<T> {
-    /// An earlier request with the same input created this record.
-    Replay(Created<T>),
-    /// The key was never used, or its last use has expired. Holds the version of the stored
-    /// idempotency record, or [`Version::NEW`].
-    New(Version),
+/// The decision on a request: its record, and what is written with the record if the request changes it.
+pub(super) struct Decision<T> {
+    pub(super) record: Arc<T>,
+    pub(super) write: Option<(Change, ChangeSet)>,
+    pub(super) now: Timestamp,
 }
 
 /// # Idempotency
@@ -92,73 +91,59 @@ impl SubscriptionService {
         T: ServiceRecord,
         F: Future<Output = Result<(T, ChangeSet), Error>> + Send,
     {
-        let request = Self::request(operation, idempotency, input);
-        self.retrying(|| async {
-            let request_version = match self.look_up(request.as_ref()).await? {
-                IdempotencyLookup::Replay(created) => return Ok(created),
-                IdempotencyLookup::New(version) => version,
-            };
-            let now = self.now();
-            let (record, mut with) = make(now).await?;
-            let record = Arc::new(record);
-            self.keep(request.as_ref(), request_version, &record, &mut with, now);
-            let record = self.commit(record, Change::Created, with, now).await?;
-            Ok(Created { record, replayed: false })
+        let request = IdempotentRequest::new(operation, idempotency, input);
+        self.retrying(|| {
+            self.once(request.as_ref(), || async {
+                let now = self.now();
+                let (record, with) = make(now).await?;
+                Ok(Decision { record: Arc::new(record), write: Some((Change::Created, with)), now })
+            })
         })
         .await
     }
 
-    /// A request under its idempotency key, if it has one.
-    pub(super) fn request(
-        operation: Operation,
-        idempotency: Option<Idempotency>,
-        input: &impl Serialize,
-    ) -> Option<IdempotentRequest> {
-        IdempotentRequest::new(operation, idempotency, input)
-    }
-
-    /// Adds to a change set that the result of a request is stored under its idempotency key, whose stored
-    /// record has the version `found`.
-    pub(super) fn keep<T: ServiceRecord>(
+    /// Commits what is decided on a request, with the result under its idempotency key. Decides nothing if an earlier
+    /// request with the same input was answered under the key.
+    pub(super) async fn once<T, F>(
         &self,
         request: Option<&IdempotentRequest>,
-        found: Version,
-        result: &Arc<T>,
-        with: &mut ChangeSet,
-        now: Timestamp,
-    ) {
-        let Some(IdempotentRequest { key, fingerprint }) = request else { return };
-        if found != Version::NEW {
-            with.guards.push(still_expired(key, now));
-        }
-        with.writes.push(Record::from(IdempotencyRecord {
-            key: key.clone(),
-            version: found.next(),
-            fingerprint: *fingerprint,
-            result: Arc::clone(result).into_result(),
-            expires_at: now.saturating_add(self.parts.idempotency_kept),
-        }));
-    }
-
-    /// Looks up the idempotency key of a request.
-    pub(super) async fn look_up<T: ServiceRecord>(
-        &self,
-        request: Option<&IdempotentRequest>,
-    ) -> Result<IdempotencyLookup<T>, Error> {
-        let Some(IdempotentRequest { key, fingerprint }) = request else {
-            return Ok(IdempotencyLookup::New(Version::NEW));
-        };
-        let found = self.store().get_as::<IdempotencyRecord>(key).await?;
-        let Some(found) = found else { return Ok(IdempotencyLookup::New(Version::NEW)) };
-        if found.expires_at <= self.now() {
-            return Ok(IdempotencyLookup::New(found.version));
-        }
-        match T::from_result(&found.result) {
-            Some(record) if found.fingerprint == *fingerprint => {
-                Ok(IdempotencyLookup::Replay(Created { record, replayed: true }))
+        decide: impl FnOnce() -> F + Send,
+    ) -> Result<Created<T>, Error>
+    where
+        T: ServiceRecord,
+        F: Future<Output = Result<Decision<T>, Error>> + Send,
+    {
+        let mut version = Version::NEW;
+        if let Some(request) = request
+            && let Some(stored) = self.store().get_as::<IdempotencyRecord>(&request.key).await?
+        {
+            if stored.expires_at > self.now() {
+                return match T::from_result(&stored.result) {
+                    Some(record) if stored.fingerprint == request.fingerprint => {
+                        Ok(Created { record, replayed: true })
+                    }
+                    Some(_) | None => Err(Error::KeyReused),
+                };
             }
-            Some(_) | None => Err(Error::KeyReused),
+            version = stored.version;
         }
+        let Decision { mut record, write, now } = decide().await?;
+        if let Some((change, mut with)) = write {
+            if let Some(IdempotentRequest { key, fingerprint }) = request {
+                if version != Version::NEW {
+                    with.guards.push(still_expired(key, now));
+                }
+                with.writes.push(Record::from(IdempotencyRecord {
+                    key: key.clone(),
+                    version: version.next(),
+                    fingerprint: *fingerprint,
+                    result: Arc::clone(&record).into_result(),
+                    expires_at: now.saturating_add(self.parts.idempotency_kept),
+                }));
+            }
+            record = self.commit(record, change, with, now).await?;
+        }
+        Ok(Created { record, replayed: false })
     }
 }
 

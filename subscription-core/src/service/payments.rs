@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::idempotency::IdempotencyLookup;
+use super::idempotency::{Decision, IdempotentRequest};
 use super::{Created, Others, Report, Reported, SubscriptionService, expect_version, found};
 use crate::error::{Conflict, Error};
 use crate::payments::{Asked, NewPayment, Payment, PaymentChanges, PaymentStatus};
@@ -147,47 +147,45 @@ impl SubscriptionService {
         version: Option<Version>,
         idempotency: Option<Idempotency>,
     ) -> Result<Created<Payment>, Error> {
-        let request = Self::request(Operation::RetryPayment, idempotency, &id);
-        self.retrying_on(Key::Payment(id), || async {
-            let kept = match self.look_up(request.as_ref()).await? {
-                IdempotencyLookup::Replay(created) => return Ok(created),
-                IdempotencyLookup::New(version) => version,
-            };
-            let current = self.payment(id).await?;
-            expect_version(&*current, version)?;
-            let now = self.now();
-            let paid_for = self.store().get_as::<Subscription>(&current.subscription_id).await?;
-            let by = paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
-            let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
-            let (Some(paid_for), Some(asked)) = (on_clock, current.to_collect()) else {
-                // Callers manage a payment that pays for no period, whoever manages its subscription.
-                let is_theirs = by == ManagedBy::Provider || current.is_mirrored();
-                let by = if is_theirs { ManagedBy::Provider } else { ManagedBy::Caller };
-                let managed = Managed { by, fields: Vec::new() };
-                return Err(Conflict::from(managed).into());
-            };
-            current.status.step(PaymentStatus::Pending).map_err(Conflict::from)?;
-            if current.status == PaymentStatus::Pending {
-                return Ok(Created { record: current, replayed: false });
-            }
-            let asked = Asked {
-                due_at: now,
-                attempt: asked.attempt.saturating_add(1),
-                next_attempt_at: None,
-                ..Asked::clone(asked)
-            };
-            let next = Arc::new(Payment {
-                status: PaymentStatus::Pending,
-                asked: Some(Box::new(asked)),
-                updated_at: now,
-                version: current.version.next(),
-                ..Payment::clone(&current)
-            });
-            let mut with = ChangeSet { guards: vec![unchanged(&paid_for)], ..ChangeSet::default() };
-            self.keep(request.as_ref(), kept, &next, &mut with, now);
-            let change = current.change_to(&next);
-            let record = self.commit(next, change, with, now).await?;
-            Ok(Created { record, replayed: false })
+        let request = IdempotentRequest::new(Operation::RetryPayment, idempotency, &id);
+        self.retrying_on(Key::Payment(id), || {
+            self.once(request.as_ref(), || async {
+                let current = self.payment(id).await?;
+                expect_version(&*current, version)?;
+                let now = self.now();
+                let paid_for =
+                    self.store().get_as::<Subscription>(&current.subscription_id).await?;
+                let by =
+                    paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
+                let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
+                let (Some(paid_for), Some(asked)) = (on_clock, current.to_collect()) else {
+                    // Callers manage a payment that pays for no period, whoever manages its subscription.
+                    let is_theirs = by == ManagedBy::Provider || current.is_mirrored();
+                    let by = if is_theirs { ManagedBy::Provider } else { ManagedBy::Caller };
+                    let managed = Managed { by, fields: Vec::new() };
+                    return Err(Conflict::from(managed).into());
+                };
+                current.status.step(PaymentStatus::Pending).map_err(Conflict::from)?;
+                if current.status == PaymentStatus::Pending {
+                    return Ok(Decision { record: current, write: None, now });
+                }
+                let asked = Asked {
+                    due_at: now,
+                    attempt: asked.attempt.saturating_add(1),
+                    next_attempt_at: None,
+                    ..Asked::clone(asked)
+                };
+                let next = Arc::new(Payment {
+                    status: PaymentStatus::Pending,
+                    asked: Some(Box::new(asked)),
+                    updated_at: now,
+                    version: current.version.next(),
+                    ..Payment::clone(&current)
+                });
+                let with = ChangeSet { guards: vec![unchanged(&paid_for)], ..ChangeSet::default() };
+                let write = Some((current.change_to(&next), with));
+                Ok(Decision { record: next, write, now })
+            })
         })
         .await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::idempotency::IdempotencyLookup;
+use super::idempotency::{Decision, IdempotentRequest};
 use super::{Created, Outcome, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::store::{ChangeSet, Idempotency, Key, Operation};
@@ -102,23 +102,19 @@ impl SubscriptionService {
     where
         F: Future<Output = Result<Option<(Outcome, ChangeSet)>, Error>> + Send,
     {
-        let request = Self::request(Operation::Act, idempotency, request);
+        let request = IdempotentRequest::new(Operation::Act, idempotency, request);
         let applied = self
-            .retrying_on(Key::Subscription(id), || async {
-                let kept = match self.look_up(request.as_ref()).await? {
-                    IdempotencyLookup::Replay(created) => return Ok(created),
-                    IdempotencyLookup::New(version) => version,
-                };
-                let current = self.subscription(id).await?;
-                expect_version(&*current, version)?;
-                let now = self.now();
-                let Some((outcome, with)) = decide(Arc::clone(&current), now).await? else {
-                    return Ok(Created { record: current, replayed: false });
-                };
-                let (record, change, mut with) = self.changes_of(outcome, with, now).await?;
-                self.keep(request.as_ref(), kept, &record, &mut with, now);
-                let record = self.commit(record, change, with, now).await?;
-                Ok(Created { record, replayed: false })
+            .retrying_on(Key::Subscription(id), || {
+                self.once(request.as_ref(), || async {
+                    let current = self.subscription(id).await?;
+                    expect_version(&*current, version)?;
+                    let now = self.now();
+                    let Some((outcome, with)) = decide(Arc::clone(&current), now).await? else {
+                        return Ok(Decision { record: current, write: None, now });
+                    };
+                    let (record, change, with) = self.changes_of(outcome, with, now).await?;
+                    Ok(Decision { record, write: Some((change, with)), now })
+                })
             })
             .await?;
         if applied.replayed {
