@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
+use crate::values::decimal::whole_number;
 use crate::values::{Amount, Currency, FaultCode, HttpsUrl, InvalidValue, PlanId, Timestamp};
 
 named_enum! {
@@ -71,12 +72,7 @@ impl FromStr for Quantity {
 
     /// Parses the text of a JSON number without fraction and exponent.
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
-        if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
-        }
-        // A number that does not fit, or has a sign, is out of range.
-        Self::new(text.parse().unwrap_or(0))
+        Self::new(whole_number(text)?.unwrap_or(0))
     }
 }
 

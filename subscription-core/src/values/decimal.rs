@@ -185,13 +185,19 @@ impl<const MAX: u64> FromStr for Bounded<MAX> {
 
     /// Parses the text of a JSON number without fraction and exponent.
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
-        if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
-        }
-        // A number that does not fit into 64 bits is out of range as well.
-        text.parse().ok().and_then(|number| Self::new(number).ok()).ok_or_else(Self::out_of_range)
+        let number = whole_number(text)?;
+        number.and_then(|number| Self::new(number).ok()).ok_or_else(Self::out_of_range)
     }
+}
+
+/// Parses the text of a JSON number without fraction and exponent. `None` if it has a sign, or does not fit into 64
+/// bits: then it is out of range as well.
+pub(crate) fn whole_number(text: &str) -> Result<Option<u64>, InvalidValue> {
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(InvalidValue::new(FaultCode::WrongType, "must be a whole number"));
+    }
+    Ok(text.parse().ok())
 }
 
 impl<const MAX: u64> TryFrom<u64> for Bounded<MAX> {
