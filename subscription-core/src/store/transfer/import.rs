@@ -53,8 +53,6 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         values: Vec::new(),
         table: Plan::TABLE,
         first: 2,
-        insert: String::new(),
-        insert_of: ("", 0),
     };
     import.read(to, report).await?;
     let Import { counts, check, options, .. } = import;
@@ -90,10 +88,6 @@ struct Import<'a> {
     values: Vec<Value>,
     table: &'static Table,
     first: u64,
-    /// The last statement: most statements are the same.
-    insert: String,
-    /// Its table and the number of its values.
-    insert_of: (&'static str, usize),
 }
 
 impl Import<'_> {
@@ -245,12 +239,7 @@ impl Import<'_> {
         if values.is_empty() || !self.check.is_sound() {
             return Ok(());
         }
-        let insert_of = (self.table.name, values.len());
-        if self.insert_of != insert_of {
-            self.insert_of = insert_of;
-            self.insert = insert(self.table, values.len());
-        }
-        match to.rows(Statement::new(self.insert.clone(), values)).await {
+        match to.rows(Statement::new(insert(self.table, values.len()), values)).await {
             Err(error) if is_about_values(&error) => {
                 self.check.faults.push_one_of(self.first, self.number - 1, error);
                 Ok(())
