@@ -18,20 +18,12 @@ use crate::values::{Faults, PlanId, UserId, Version};
 /// remain for later changes.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The users whose subscriptions a file may have.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::store) enum Users {
-    /// Users of the file, if it has any.
-    #[default]
-    WithAccounts,
-    /// Any user, as in a service that does not check users.
-    Any,
-}
-
 /// Checks records in the order of the file, and collects their faults.
 #[derive(Default)]
 pub(super) struct Check {
-    users_allowed: Users,
+    /// A subscription may belong to any user, as in a service that does not check users; or else to those of the file,
+    /// if it has any.
+    any_user: bool,
     pub(super) faults: FileFaults,
     /// A line could not be read, so references to its record cannot be checked.
     is_partial: bool,
@@ -46,8 +38,8 @@ pub(super) struct Check {
 }
 
 impl Check {
-    pub(super) fn new(users_allowed: Users) -> Self {
-        Self { users_allowed, ..Self::default() }
+    pub(super) fn new(any_user: bool) -> Self {
+        Self { any_user, ..Self::default() }
     }
 
     pub(super) fn is_sound(&self) -> bool {
@@ -135,8 +127,7 @@ impl Check {
 
     /// Checks that need all records.
     pub(super) fn finish(&mut self) {
-        let checks_users = self.users_allowed == Users::WithAccounts && !self.users.is_empty();
-        if self.is_partial || !checks_users {
+        if self.is_partial || self.any_user || self.users.is_empty() {
             return;
         }
         for (line, _) in self.live.iter().filter(|(_, user)| !self.users.contains(user)) {

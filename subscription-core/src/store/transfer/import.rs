@@ -45,7 +45,7 @@ pub(in crate::store) async fn import<C: SqlConnection>(
         number: 0,
         bytes: 0,
         hash: Sha256::new(),
-        check: Check::new(options.users),
+        check: Check::new(options.any_user),
         options,
         counts: Counts::default(),
         kind: 0,

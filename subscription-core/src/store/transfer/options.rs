@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::check::Users;
 use crate::store::{Document, Source};
 
 /// A function over the documents of a file.
@@ -11,15 +10,15 @@ type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Source> + Se
 /// The options of an import.
 #[derive(Default)]
 pub struct ImportOptions<'a> {
-    pub(in crate::store) users: Users,
+    pub(super) any_user: bool,
     edit: Option<Edit<'a>>,
     pub(super) added: Vec<Document>,
 }
 
 impl fmt::Debug for ImportOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { users, added, .. } = self;
-        f.debug_struct("ImportOptions").field("users", users).field("added", added).finish()
+        let Self { any_user, added, .. } = self;
+        f.debug_struct("ImportOptions").field("any_user", any_user).field("added", added).finish()
     }
 }
 
@@ -28,7 +27,7 @@ impl<'a> ImportOptions<'a> {
     /// [check users](crate::ServiceBuilder::check_users).
     #[must_use]
     pub fn for_any_user(mut self) -> Self {
-        self.users = Users::Any;
+        self.any_user = true;
         self
     }
 
