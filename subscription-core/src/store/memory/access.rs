@@ -54,18 +54,18 @@ pub(super) struct ClassChanges {
 }
 
 impl ClassChanges {
-    /// Updates the index after `new` was listed in place of `old`.
-    pub(super) fn replace(&mut self, old: Option<&Listed>, new: Option<&Listed>) {
-        if let Some(old) = old {
-            let id = old.record.id;
-            old.changes_at().map(|at| self.due.remove(&(at, id)));
-            old.changed_at().map(|at| self.passed.remove(&(at, id)));
-        }
-        if let Some(new) = new {
-            let id = new.record.id;
-            self.due.extend(new.changes_at().map(|at| (at, id)));
-            self.passed.extend(new.changed_at().map(|at| (at, id)));
-        }
+    /// Takes out a subscription that is no longer listed so.
+    pub(super) fn remove(&mut self, old: &Listed) {
+        let id = old.record.id;
+        old.changes_at().map(|at| self.due.remove(&(at, id)));
+        old.changed_at().map(|at| self.passed.remove(&(at, id)));
+    }
+
+    /// Adds a subscription as it is listed.
+    pub(super) fn insert(&mut self, new: &Listed) {
+        let id = new.record.id;
+        self.due.extend(new.changes_at().map(|at| (at, id)));
+        self.passed.extend(new.changed_at().map(|at| (at, id)));
     }
 
     /// The subscriptions whose class should have changed by `now`, the longest due first.

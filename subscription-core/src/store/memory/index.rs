@@ -87,19 +87,6 @@ impl<V: SortValue, T> Lists<V, T> {
         self.0.remove(&Entry { list, value, id });
     }
 
-    /// Puts a record where it belongs now, and takes it away from where it was if that is elsewhere.
-    pub(super) fn replace(
-        &mut self,
-        old: Option<(u128, Place<V>)>,
-        (list, place): (u128, Place<V>),
-        record: &Arc<T>,
-    ) {
-        if let Some((was_in, was_at)) = old.filter(|old| (old.0, &old.1) != (list, &place)) {
-            self.remove(was_in, was_at);
-        }
-        self.insert(list, place, record);
-    }
-
     /// The records of one list, from its smallest place on.
     pub(super) fn all(&self, list: u128) -> impl Iterator<Item = &Arc<T>> {
         self.ahead(list, Direction::Ascending, &(V::LOWEST, 0)).map(|(_, record)| record)

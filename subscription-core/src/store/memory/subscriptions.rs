@@ -52,14 +52,11 @@ fn user_name(listed: &Listed) -> u128 {
 }
 
 impl<V: SortValue> Order<V> {
-    fn replace(&mut self, old: Option<&(&Listed, Place<V>)>, new: &Listed, place: &Place<V>) {
-        let old_in =
-            |list: fn(&Listed) -> u128| old.map(|(listed, place)| (list(listed), place.clone()));
-        let record = &new.record;
-        self.all.replace(old_in(|_| ALL), (ALL, place.clone()), record);
-        self.by_plan.replace(old_in(plan_name), (plan_name(new), place.clone()), record);
-        let class = |listed: &Listed| class_name(listed.class);
-        self.by_class.replace(old_in(class), (class(new), place.clone()), record);
+    fn insert(&mut self, listed: &Listed, place: &Place<V>) {
+        let record = &listed.record;
+        self.all.insert(ALL, place.clone(), record);
+        self.by_plan.insert(plan_name(listed), place.clone(), record);
+        self.by_class.insert(class_name(listed.class), place.clone(), record);
     }
 
     fn remove(&mut self, listed: &Listed, place: &Place<V>) {
@@ -151,17 +148,12 @@ impl SubscriptionTable {
     }
 
     pub(super) fn delete(&mut self, id: SubscriptionId) {
-        let Some(old) = self.take(id) else { return };
+        let Some(old) = self.records.remove(&id) else { return };
         let (created, renews) = old.places();
         self.by_creation.remove(&old, &created);
         self.by_renewal.remove(&old, &renews);
         self.by_user.remove(user_name(&old), created);
-    }
-
-    /// Takes a record out of everything but the ordered lists.
-    fn take(&mut self, id: SubscriptionId) -> Option<Listed> {
-        let old = self.records.remove(&id)?;
-        self.changes.replace(Some(&old), None);
+        self.changes.remove(&old);
         if let Some(id) = &old.record.external_subscription_id {
             free(&mut self.by_external_id, id, old.record.id);
         }
@@ -172,23 +164,18 @@ impl SubscriptionTable {
             self.due.remove(ALL, (at.micros(), id.uuid().as_u128()));
         }
         if let Some(plan) = old.record.scheduled_plan_id() {
-            self.to_plan.remove(plan.uuid().as_u128(), ((), id.uuid().as_u128()));
+            self.to_plan.remove(plan.uuid().as_u128(), created);
         }
-        Some(old)
     }
 
     fn list(&mut self, new: Listed) {
         let Listed { record, .. } = &new;
-        let old = self.take(record.id);
-        let was = old.as_ref().map(|old| (old, old.places()));
-        self.changes.replace(None, Some(&new));
+        self.delete(record.id);
         let (created, renews) = new.places();
-        let was_created = was.map(|(old, (created, _))| (old, created));
-        let was_renewing = was.map(|(old, (_, renews))| (old, renews));
-        let was_of = was_created.map(|(old, created)| (user_name(old), created));
-        self.by_creation.replace(was_created.as_ref(), &new, &created);
-        self.by_renewal.replace(was_renewing.as_ref(), &new, &renews);
-        self.by_user.replace(was_of, (user_name(&new), created), record);
+        self.by_creation.insert(&new, &created);
+        self.by_renewal.insert(&new, &renews);
+        self.by_user.insert(user_name(&new), created, record);
+        self.changes.insert(&new);
         let external_id = record.external_subscription_id.clone();
         self.by_external_id.extend(external_id.map(|id| (id, record.id)));
         self.by_live_key.extend(record.live_key.clone().map(|key| (key, record.id)));
