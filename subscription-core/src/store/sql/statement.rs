@@ -20,6 +20,11 @@ impl Statement {
         Self { text: text.into(), values }
     }
 
+    /// A statement without values.
+    pub(in crate::store) fn plain(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(text, Vec::new())
+    }
+
     /// Selects the record of a key.
     pub(in crate::store) fn one(key: &Key) -> Self {
         Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))

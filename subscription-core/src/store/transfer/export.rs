@@ -55,7 +55,7 @@ async fn count(from: &mut impl SqlConnection) -> Result<u64, TransferError> {
     let mut total = 0;
     for (_, table) in KINDS {
         let text = format!("SELECT count(*) FROM {}", table.name);
-        let rows = from.rows(Statement::new(text, Vec::new())).await.map_err(failed)?;
+        let rows = from.rows(Statement::plain(text)).await.map_err(failed)?;
         let count = rows.first().map_or(Ok(0), |row| row.int(0)).map_err(failed)?;
         total += count.unsigned_abs();
     }

@@ -35,7 +35,7 @@ pub(in crate::store) async fn import<C: SqlConnection>(
 ) -> Result<(Counts, u64), TransferError> {
     for (_, table) in KINDS {
         let text = format!("SELECT 1 FROM {} LIMIT 1", table.name);
-        if !to.rows(Statement::new(text, Vec::new())).await.map_err(failed)?.is_empty() {
+        if !to.rows(Statement::plain(text)).await.map_err(failed)?.is_empty() {
             return Err(TransferError::NotEmpty(table.name));
         }
     }

@@ -19,7 +19,7 @@ use crate::values::Version;
 pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
         // Writes nothing, and is refused by a database that can only be read.
-        to.execute(Statement::new("DELETE FROM events WHERE FALSE", Vec::new())).await?;
+        to.execute(Statement::plain("DELETE FROM events WHERE FALSE")).await?;
         return Ok(());
     }
     let stored = lock(to, changes).await?;
@@ -50,7 +50,7 @@ async fn lock(
     }
     for table in absent {
         let text = format!("LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE");
-        to.execute(Statement::new(text, Vec::new())).await?;
+        to.execute(Statement::plain(text)).await?;
     }
     let in_use = changes.guards.iter().filter_map(|guard| match guard {
         Guard::PlanUnused(plan) => Some(Key::Plan(*plan)),

@@ -30,7 +30,7 @@ pub(super) async fn number_and_bound(
         // No event is kept. The last number is that of a deleted event, unless a reader is numbering events
         // right now. Events with such a number are committed already, so they are found afterwards.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
-        let rows = connection.rows(Statement::new(text, Vec::new())).await?;
+        let rows = connection.rows(Statement::plain(text)).await?;
         let deleted = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();
         bounds = Bounds::read(connection).await?;
         if bounds.is_waiting {
@@ -55,7 +55,7 @@ impl Bounds {
         let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL), \
                     COALESCE((SELECT min(sequence) FROM events), 0), \
                     COALESCE((SELECT max(sequence) FROM events), 0)";
-        let rows = connection.rows(Statement::new(text, Vec::new())).await?;
+        let rows = connection.rows(Statement::plain(text)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let first = row.int(1)?.unsigned_abs();
         let last = row.int(2)?.unsigned_abs();
@@ -84,7 +84,7 @@ async fn number_batch(connection: &mut PgConnection) -> Result<(), sqlx::Error> 
     let mut transaction = connection.begin().await?;
     // A statement of its own: the next one must see events that were committed while this one waited.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('subscription feed ' || current_schema()))";
-    transaction.execute(Statement::new(lock, Vec::new())).await?;
+    transaction.execute(Statement::plain(lock)).await?;
     // Materialized: a join that ran the inner statement again would take new numbers, out of order.
     let text = format!(
         "WITH numbered AS MATERIALIZED (\
@@ -94,6 +94,6 @@ async fn number_batch(connection: &mut PgConnection) -> Result<(), sqlx::Error> 
          ) UPDATE events SET sequence = numbered.sequence FROM numbered \
          WHERE events.sequence IS NULL AND events.position = numbered.position"
     );
-    transaction.execute(Statement::new(text, Vec::new())).await?;
+    transaction.execute(Statement::plain(text)).await?;
     transaction.commit().await
 }

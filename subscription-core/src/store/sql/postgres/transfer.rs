@@ -47,7 +47,7 @@ impl Transfer for Postgres {
         let mut transaction = connection.begin().await.map_err(failed)?;
         let tables = KINDS.map(|(_, table)| table.name).join(", ");
         let lock = format!("LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE");
-        transaction.execute(Statement::new(lock, Vec::new())).await.map_err(failed)?;
+        transaction.execute(Statement::plain(lock)).await.map_err(failed)?;
         let imported = import(&mut *transaction, from, options, report).await;
         if let Ok((_, feed)) = imported {
             finish(&mut transaction, &tables, feed).await.map_err(failed)?;
@@ -97,8 +97,8 @@ async fn late_events(
 /// Updates access classes, collects the planner's statistics, and sets the last sequence that the feed has
 /// given.
 async fn finish(to: &mut PgConnection, tables: &str, feed: u64) -> Result<(), sqlx::Error> {
-    to.execute(Statement::new(access::move_all_due("now()"), Vec::new())).await?;
-    to.execute(Statement::new(format!("ANALYZE {tables}"), Vec::new())).await?;
+    to.execute(Statement::plain(access::move_all_due("now()"))).await?;
+    to.execute(Statement::plain(format!("ANALYZE {tables}"))).await?;
     // Last, because a rollback does not undo it.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";
     to.execute(Statement::new(text, vec![Value::count(feed)])).await.map(drop)

@@ -17,7 +17,7 @@ use crate::values::Version;
 pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
         // A write that changes no record, but reaches the disk like one. No release reads this number.
-        to.execute(Statement::new("PRAGMA user_version = 0", Vec::new())).await?;
+        to.execute(Statement::plain("PRAGMA user_version = 0")).await?;
         return Ok(());
     }
     for (key, version) in changes.expected() {

@@ -100,7 +100,7 @@ impl Several {
             }
             Err(error) if is_refusal(&error) => {
                 let undo = "ROLLBACK TO several; RELEASE several";
-                to.execute(Statement::new(undo, Vec::new())).await?;
+                to.execute(Statement::plain(undo)).await?;
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -167,7 +167,7 @@ impl Dialect for Sqlite {
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         let text = "SELECT COALESCE((SELECT min(sequence) FROM events), 0), \
                     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
-        let rows = self.rows(Statement::new(text, Vec::new())).await?;
+        let rows = self.rows(Statement::plain(text)).await?;
         let mut cells = rows.first().map(|row| Cells::new(row));
         let mut count = || cells.as_mut().map_or(Ok(0), Cells::count);
         let first = count()?;

@@ -100,7 +100,7 @@ impl Traces {
             let bytes = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
             let bytes: i64 = sqlx::query(bytes).fetch_one(&mut *connection).await?.try_get(0)?;
             if bytes <= VACUUM_BYTES_MAX {
-                connection.execute(Statement::new("VACUUM", Vec::new())).await?;
+                connection.execute(Statement::plain("VACUUM")).await?;
                 self.in_log();
             }
             Ok::<_, sqlx::Error>(())
@@ -141,5 +141,5 @@ async fn wait_for_readers(
     time: Duration,
 ) -> Result<(), sqlx::Error> {
     let text = format!("PRAGMA busy_timeout = {}", time.as_millis());
-    connection.execute(Statement::new(text, Vec::new())).await.map(drop)
+    connection.execute(Statement::plain(text)).await.map(drop)
 }

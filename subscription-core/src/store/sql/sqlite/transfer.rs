@@ -54,8 +54,8 @@ impl Transfer for Sqlite {
 /// Sets the last sequence that the feed has given, and updates access classes.
 async fn finish(to: &mut SqliteConnection, feed: u64) -> Result<(), sqlx::Error> {
     let text = "DELETE FROM sqlite_sequence WHERE name = 'events'";
-    to.execute(Statement::new(text, Vec::new())).await?;
+    to.execute(Statement::plain(text)).await?;
     let text = "INSERT INTO sqlite_sequence (name, seq) VALUES ('events', $1)";
     to.execute(Statement::new(text, vec![Value::count(feed)])).await?;
-    to.execute(Statement::new(access::move_all_due(NOW), Vec::new())).await.map(drop)
+    to.execute(Statement::plain(access::move_all_due(NOW))).await.map(drop)
 }

@@ -323,7 +323,7 @@ async fn serve(
     };
     if let Err(error) = done.await {
         // The whole group is rolled back.
-        let undone = connection.execute(Statement::new("ROLLBACK", Vec::new())).await;
+        let undone = connection.execute(Statement::plain("ROLLBACK")).await;
         tracing::error!(%error, "a group of commits could not be written");
         for (nth, batch) in batches.iter_mut().take(begun).enumerate() {
             batch.outcomes.truncate(if nth == 0 { committed } else { 0 });
@@ -445,5 +445,5 @@ async fn commit_alone(
 }
 
 async fn step(connection: &mut SqliteConnection, text: &'static str) -> Result<(), StoreError> {
-    connection.execute(Statement::new(text, Vec::new())).await.map(drop).map_err(failed)
+    connection.execute(Statement::plain(text)).await.map(drop).map_err(failed)
 }
