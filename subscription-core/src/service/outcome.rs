@@ -148,8 +148,8 @@ impl SubscriptionService {
         outcome: Outcome,
         now: Timestamp,
     ) -> Result<ChangeSet, Error> {
-        let (subscription, change, changes) = self.changes_of_step(before, outcome, now).await?;
-        self.change_set(&subscription, change, changes, now)
+        let (_, set) = self.changes_of_step(before, outcome, now).await?;
+        Ok(set)
     }
 
     async fn changes_of_step(
@@ -157,7 +157,7 @@ impl SubscriptionService {
         before: &Subscription,
         mut outcome: Outcome,
         now: Timestamp,
-    ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
+    ) -> Result<(Arc<Subscription>, ChangeSet), Error> {
         // Where credit pays for all of the period, no payment is written that the store would refuse.
         if outcome.ask.is_none()
             && let Some(start) = outcome.charged_period(before)
@@ -167,7 +167,9 @@ impl SubscriptionService {
         }
         let mut with = ChangeSet::default();
         self.move_live_key_of_step(&mut outcome, &mut with, now).await?;
-        self.changes_of(outcome, with, now).await
+        let (subscription, change, with) = self.changes_of(outcome, with, now).await?;
+        let set = self.change_set(&subscription, change, with, now)?;
+        Ok((subscription, set))
     }
 
     /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
@@ -178,8 +180,7 @@ impl SubscriptionService {
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
         let unasked = outcome.clone().unasked(before);
-        let (subscription, change, changes) = self.changes_of_step(before, outcome, now).await?;
-        let set = self.change_set(&subscription, change, changes, now)?;
+        let (subscription, set) = self.changes_of_step(before, outcome, now).await?;
         match self.store().commit(set).await {
             Ok(()) => Ok(subscription),
             Err(StoreError::Taken(Unique::PaymentPeriod)) => {

@@ -239,9 +239,7 @@ impl SubscriptionService {
             return Ok((self.commit(payment, change, with, now).await?, None));
         };
         let with = self.change_set(&payment, change, ChangeSet::default(), now)?;
-        let (subscription, change, with) = self.changes_of(outcome, with, now).await?;
-        let subscription = self.commit(subscription, change, with, now).await?;
-        Ok((payment, Some(subscription)))
+        Ok((payment, Some(self.commit_outcome(outcome, with, now).await?)))
     }
 
     /// Deletes a payment.
