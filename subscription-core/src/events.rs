@@ -141,14 +141,15 @@ impl Subject {
 
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plan(id) => write!(f, "plan {id}"),
-            Self::Subscription(id) => write!(f, "subscription {id}"),
-            Self::Payment(id) => write!(f, "payment {id}"),
-            Self::User(id) => write!(f, "user {id}"),
-            Self::Session(id) => write!(f, "session {id}"),
-            Self::Client(id) => write!(f, "client {id}"),
-        }
+        let id: &dyn fmt::Display = match self {
+            Self::Plan(id) => id,
+            Self::Subscription(id) => id,
+            Self::Payment(id) => id,
+            Self::User(id) => id,
+            Self::Session(id) => id,
+            Self::Client(id) => id,
+        };
+        write!(f, "{} {id}", self.kind())
     }
 }
 
