@@ -198,7 +198,7 @@ pub enum Conflict {
         /// The fields that the request would change.
         fields: Vec<&'static str>,
     },
-    /// The payment pays for a period: its amount, currency and subscription are those that were asked for, and it
+    /// The payment pays for a period: its amount, currency and subscription are those that were requested, and it
     /// is not deleted while it is open.
     #[error("{}", of_period(fields))]
     PaymentOfPeriod {
@@ -249,10 +249,10 @@ pub enum Conflict {
     /// The customer of a payment provider is bound to another user.
     #[error("the customer is bound to another user")]
     CustomerConflict,
-    /// There are as many endpoints of webhooks as there may be.
+    /// There is the maximum number of webhook endpoints.
     #[error("there are already 100 endpoints")]
     EndpointLimit,
-    /// The secret of an endpoint was rotated, and the one before still signs.
+    /// The secret of an endpoint was rotated, and the previous one still signs.
     #[error(
         "the secret was rotated, and the previous one still signs: wait, or rotate with 0 hours"
     )]
@@ -260,7 +260,7 @@ pub enum Conflict {
     /// The server key from which the secret of an endpoint is derived is missing, or is another one.
     #[error("the server key of the secret is missing: rotate the secret")]
     KeyMissing,
-    /// As many events of an endpoint are set aside as there may be.
+    /// The endpoint has the maximum number of parked events.
     #[error("the endpoint already has 100 parked events")]
     ParkedFull,
     /// The same request is in progress elsewhere and did not finish in time.
@@ -287,7 +287,7 @@ pub enum ErrorKind {
     Conflict,
     /// Read the record again, then decide again.
     Stale,
-    /// Begin anew: events that the request needs are deleted.
+    /// Begin again: events that the request needs are deleted.
     Gone,
     /// Try again later.
     Unavailable,

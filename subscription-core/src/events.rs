@@ -126,7 +126,7 @@ impl Subject {
         }
     }
 
-    /// The id of the record; `None` for a client, whose id is no UUID.
+    /// The id of the record; `None` for a client, whose id is not a UUID.
     pub const fn uuid(&self) -> Option<Uuid> {
         match self {
             Self::Plan(id) => Some(id.uuid()),

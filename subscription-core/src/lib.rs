@@ -112,7 +112,7 @@
 //!
 //! # Errors
 //!
-//! [`Error::kind`] tells what the caller can do about an error and is closed: map its ten kinds to your
+//! [`Error::kind`] says what the caller can do about an error and is closed: map its ten kinds to your
 //! protocol once, and the compiler reports an eleventh. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores

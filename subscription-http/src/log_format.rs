@@ -1,7 +1,7 @@
 //! The log format: one JSON object a line, with the time, the level, the message, its fields and the target.
 //!
 //! `tracing_subscriber` has such a format too. It writes each line piece by piece through three layers, and
-//! took a sixth of the time of a server that answers small requests from memory.
+//! took a sixth of the time of a server that serves small requests from memory.
 
 use std::fmt;
 

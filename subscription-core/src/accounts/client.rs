@@ -35,7 +35,7 @@ named_enum! {
         ProvidersRead = "providers:read",
         /// Bind customers of payment providers to users, and follow their subscriptions again.
         ProvidersWrite = "providers:write",
-        /// Read the endpoints of webhooks, and the events that are set aside.
+        /// Read the endpoints of webhooks, and the parked events.
         WebhooksRead = "webhooks:read",
         /// Create, change and delete endpoints of webhooks, and send events to them again.
         WebhooksWrite = "webhooks:write",
@@ -45,7 +45,7 @@ named_enum! {
 }
 
 impl Scope {
-    /// True if a public client may have the scope, although its id is no secret.
+    /// True if a public client may have the scope, although its id is public.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Auth | Self::PlansRead)
     }

@@ -119,7 +119,7 @@ impl Authentication {
         Ok(refused)
     }
 
-    /// Gives a confidential client another key; the one before the present stops working.
+    /// Gives a confidential client another key; the key that preceded the current one stops working.
     pub async fn rotate_client_key(&self, id: &Slug) -> Result<CreatedClient, Error> {
         self.service()
             .retrying(|| async {

@@ -54,7 +54,7 @@ impl SigningKey {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(BadKey::TooShort);
         }
-        // The id is public: it is made with the secret, but does not tell it.
+        // The id is public: it is made with the secret, but does not reveal it.
         let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| BadKey::TooShort)?;
         mac.update(b"key id");
         let id = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 /// Maximum number of entries in a part; one more evicts the oldest. Hashes are spread evenly, so with
-/// twice the average as its limit a part is hardly ever full.
+/// twice the average as its limit a part is rarely full.
 const PART_MAX: usize = 8;
 
 /// Maximum number of parts: four million secrets are enough for one process.

@@ -35,7 +35,7 @@ impl Authentication {
         self.service()
             .retrying_on(Key::Session(token.session), || async {
                 let session = self.store().get_as::<Session>(&token.session).await?;
-                // One answer for a token that was forged, is unknown, or is another client's.
+                // One error for a token that was forged, is unknown, or is another client's.
                 let session = session
                     .filter(|session| token.is_genuine(session, &self.0.server_keys))
                     .filter(|session| session.client_id == *client_id)

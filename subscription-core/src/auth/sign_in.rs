@@ -116,7 +116,7 @@ impl Authentication {
                 // pass each other.
                 let version = user.version.next();
                 let mut next = User::clone(&user);
-                // Another spelling of the same address is no other address.
+                // Another spelling of the same address is still the same address.
                 if next.email != sign_in.email {
                     next.email.clone_from(&sign_in.email);
                 }

@@ -13,11 +13,11 @@ use crate::values::Timestamp;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advanced {
-    /// The number of steps that were taken, and of payments that are asked for again.
+    /// The number of steps that were taken, and of payments that are requested again.
     pub steps: usize,
     /// The number of steps of each kind.
     pub by_kind: BTreeMap<StepKind, usize>,
-    /// The number of payments that are asked for again.
+    /// The number of payments that are requested again.
     pub retries: usize,
     /// The number of periods that were skipped.
     pub periods_skipped: u64,

@@ -10,7 +10,7 @@ use crate::service::{Others, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Field, Timestamp};
 
-/// A failed payment whose next attempt is due at `now`, asked for again. If its subscription has expired, is
+/// A failed payment whose next attempt is due at `now`, requested again. If its subscription has expired, is
 /// gone or is not managed by the clock, it is only not tried again. `None` if no attempt is due.
 pub fn retry(
     payment: &Payment,

@@ -1,4 +1,4 @@
-//! New subscriptions that the clock bills: what they need, and what is asked for at once.
+//! New subscriptions that the clock bills: what they need, and what is requested at once.
 
 use super::outcome::{Beside, billing, settle};
 use super::periods;

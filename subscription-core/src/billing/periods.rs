@@ -7,7 +7,7 @@ use crate::service::Ask;
 use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
 use crate::values::{Amount, Currency, Timestamp};
 
-/// Makes `[start, end)` the running period, and returns the payment to ask for; `None` if the credit or a price
+/// Makes `[start, end)` the running period, and returns the payment to request; `None` if the credit or a price
 /// of 0 covers it.
 pub(super) fn begin(
     subscription: &mut Subscription,
@@ -43,7 +43,7 @@ pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
     value.with_digits(billing.currency.map_or(0, Currency::digits))
 }
 
-/// The part of a value that the credit does not cover. What it covers leaves the credit.
+/// The part of a value that the credit does not cover. The covered part leaves the credit.
 pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
     let used = value.value().min(credit.value());
     if used.is_zero() {

@@ -89,7 +89,7 @@ pub fn quote(
     })
 }
 
-/// The subscription after the change that a quote describes, with the payment to ask for; `None` if it has these
+/// The subscription after the change that a quote describes, with the payment to request; `None` if it has these
 /// terms already.
 pub fn change_plan(
     subscription: &Subscription,

@@ -39,7 +39,7 @@ pub struct Upcoming {
     pub step: StepKind,
     /// The status after it.
     pub status: SubscriptionStatus,
-    /// The payment that is asked for with it.
+    /// The payment that is requested with it.
     pub ask: Option<Ask>,
 }
 
@@ -76,7 +76,7 @@ impl Billing {
 
     /// Takes steps that are due, up to `limit`, the longest due first.
     ///
-    /// A step is one commit: the subscription, its event and the payment that it asks for. A step that loses to
+    /// A step is one commit: the subscription, its event and the payment that it requests. A step that loses to
     /// another writer is not taken; if it is still due, the next call finds it.
     pub async fn advance(&self, limit: usize) -> Result<Advanced, Error> {
         let clock = self.service.by(Actor::Clock);
@@ -269,7 +269,7 @@ impl Billing {
     }
 }
 
-/// The change set of a payment that is asked for again. Its subscription is guarded: a report that ends the
+/// The change set of a payment that is requested again. Its subscription is guarded: a report that ends the
 /// subscription at the same time wins or loses as a whole.
 fn retried(
     clock: &SubscriptionService,

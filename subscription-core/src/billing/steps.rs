@@ -164,7 +164,7 @@ fn start_period(
     let is_first = next.status == OnTrial || was_trial;
     let kind = if is_first { PaymentKind::Initial } else { PaymentKind::Renewal };
     let end = next.schedule().next_after(at);
-    // A payment that another system asked for may have failed during the trial.
+    // A payment that another system requested may have failed during the trial.
     let is_behind = next.status == OnTrial && next.past_due_since().is_some();
     next.status = if is_behind { PastDue } else { Active };
     let ask = begin(next, kind, at, end);

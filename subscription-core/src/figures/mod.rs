@@ -1,6 +1,6 @@
 //! Figures of the business: recurring revenue and paying users, now and month by month.
 //!
-//! Nothing is stored for them. What is true now comes from the subscriptions, and what was true at the end of a month
+//! Nothing is stored for them. The figures of now come from the subscriptions, and those at the end of a month
 //! from the payments that carry a period. Money is exact and per currency: nothing is converted, and nothing is added
 //! across currencies. The guide `docs/figures.md` defines each number.
 //!

@@ -122,7 +122,7 @@ pub(super) fn month_end(number: i32) -> i64 {
 
 /// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no end.
 ///
-/// A payment that was asked for here knows the price of its whole period. One that was mirrored or imported has its
+/// A payment that was requested here knows the price of its whole period. One that was mirrored or imported has its
 /// amount alone, which for a change of plan is a difference: that one has none.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;

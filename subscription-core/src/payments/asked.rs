@@ -54,7 +54,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The start of the period, if no other payment may ask for it: for a proration several may, and a provider
+    /// The start of the period, if no other payment may be for it: for a proration several may, and a provider
     /// may have several for one period.
     pub fn whole_period(&self) -> Option<Timestamp> {
         (self.kind != PaymentKind::Proration && !self.mirrored).then_some(self.period_start)
@@ -76,7 +76,7 @@ impl super::Payment {
     /// The key under which the payment is charged: `{charge_key}/{attempt}` is the idempotency key of an attempt at
     /// the payment gateway. `None` if it is not collected here.
     ///
-    /// For a payment that the clock asked for it is made of the subscription, the kind and the start of the period (of
+    /// For a payment that the clock requested it is made of the subscription, the kind and the start of the period (of
     /// a proration, the moment of the change). So a clock that asks again after a backup was restored asks with the
     /// same key, and the gateway repeats its result. For others it is the id.
     pub fn charge_key(&self) -> Option<Uuid> {
@@ -133,12 +133,12 @@ impl super::Payment {
         }
     }
 
-    /// The start of the period, if no other payment may ask for it unless this one is canceled.
+    /// The start of the period, if no other payment may be for it unless this one is canceled.
     pub(crate) fn whole_period(&self) -> Option<Timestamp> {
         self.asked.as_ref().and_then(|asked| asked.whole_period())
     }
 
-    /// The start of the period that no other payment of the subscription may ask for: that of an initial or a
+    /// The start of the period that no other payment of the subscription may be for: that of an initial or a
     /// renewal payment which is not canceled, and not a provider's.
     pub fn claimed_period(&self) -> Option<Timestamp> {
         self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)

@@ -21,7 +21,7 @@ pub struct NewPayment {
     pub status: Option<PaymentStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// The purpose of the payment, with its `period_start`; for payments that another system asked for.
+    /// The purpose of the payment, with its `period_start`; for payments that another system requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<PaymentKind>,
     #[serde(skip_serializing_if = "Option::is_none")]

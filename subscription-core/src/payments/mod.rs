@@ -72,7 +72,7 @@ pub enum PaymentRefused {
         /// The fields that the input would change.
         fields: Vec<&'static str>,
     },
-    /// The payment pays for a period: its subscription, amount and currency are those that were asked for.
+    /// The payment pays for a period: its subscription, amount and currency are those that were requested.
     #[error("the payment is for a period: its {} cannot change", fields.join(", "))]
     OfPeriod {
         /// The fields that the input would change.

@@ -15,7 +15,7 @@ use crate::service::{SubscriptionService, found};
 use crate::store::Store;
 use crate::values::{Slug, Timestamp};
 
-/// The number of observations in a second that callers may ask for, in one process.
+/// The number of observations in a second that callers may request, in one process.
 pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 
 /// Follows the subscriptions that payment providers run: see [`Providers::take_in`] and [`Providers::advance`].
@@ -26,7 +26,7 @@ pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 pub struct Providers {
     pub(super) service: SubscriptionService,
     sources: Arc<BTreeMap<Slug, Account>>,
-    /// The observations that callers may ask for.
+    /// The observations that callers may request.
     pub(super) asked_now: Arc<Allowance>,
 }
 

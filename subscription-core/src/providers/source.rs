@@ -14,7 +14,7 @@ named_enum! {
     /// The meaning of a pause of collection (`pause_collection` of Stripe).
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum PauseMeans {
-        /// The subscription goes on.
+        /// The subscription continues.
         #[default]
         Keep = "keep",
         /// The subscription is paused.

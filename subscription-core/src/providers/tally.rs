@@ -17,7 +17,7 @@ named_enum! {
         Unavailable = "unavailable",
         /// The API key is refused: an operator must look.
         KeyRefused = "key_refused",
-        /// The answer cannot be read.
+        /// The response cannot be read.
         Unreadable = "unreadable",
     }
 }
@@ -26,7 +26,7 @@ named_enum! {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Webhooks that were taken in or tried, by their state afterwards.
+    /// Webhooks that were received or tried, by their state afterwards.
     pub events: BTreeMap<Standing, u64>,
     /// Reads from the provider's API.
     pub fetches: BTreeMap<FetchOutcome, u64>,

@@ -103,7 +103,7 @@ impl SubscriptionService {
     }
 
     /// Commits what is decided on a request, with the result under its idempotency key. Decides nothing if an earlier
-    /// request with the same input was answered under the key.
+    /// request with the same input was handled under the key.
     pub(super) async fn once<T, F>(
         &self,
         request: Option<&IdempotentRequest>,

@@ -1,4 +1,4 @@
-//! At most one live subscription for each user, or for each user and product, where a setting asks for it.
+//! At most one live subscription for each user, or for each user and product, where a setting requests it.
 
 use super::{Outcome, SubscriptionService};
 use crate::error::{Conflict, Error};

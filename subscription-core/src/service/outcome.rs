@@ -1,4 +1,4 @@
-//! Writing what the rules of billing decide: the subscription, the payment that is asked for, and the open
+//! Writing what the rules of billing decide: the subscription, the payment that is requested, and the open
 //! payments that are canceled, in one commit.
 
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl SubscriptionService {
         Ok((subscription, set))
     }
 
-    /// Writes a step. If the period that it asks for was asked for before (by an import), it asks for nothing.
+    /// Writes a step. If the period that it requests was requested before (by an import), it requests nothing.
     pub(crate) async fn commit_step(
         &self,
         before: &Subscription,
@@ -192,13 +192,13 @@ impl SubscriptionService {
 }
 
 impl Outcome {
-    /// The start of the period that a step asks for, or takes credit for.
+    /// The start of the period that a step requests, or takes credit for.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
         let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
         self.subscription.billing.as_ref()?.current_period_start.filter(|_| is_charged)
     }
 
-    /// The outcome of a step whose period another payment pays for: it asks for nothing and takes no credit.
+    /// The outcome of a step whose period another payment pays for: it requests nothing and takes no credit.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
         if let Some(billing) = &mut self.subscription.billing {

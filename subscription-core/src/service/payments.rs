@@ -281,7 +281,7 @@ impl SubscriptionService {
     }
 }
 
-/// The other payments of a subscription, as the rules of billing ask for them.
+/// The other payments of a subscription, as the rules of billing need them.
 fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> Others {
     payments.filter(|payment| payment.is_behind()).fold(Others::default(), |others, payment| {
         let is_over =

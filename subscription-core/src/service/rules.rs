@@ -1,7 +1,7 @@
 //! The port for the rules of billing.
 //!
 //! The service asks it what follows from a create, a change, a verb, a payment's report and the passing of
-//! time. Without billing, [`CallerRules`] answers: callers manage every subscription.
+//! time. Without billing, [`CallerRules`] decides: callers manage every subscription.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub subscription: Subscription,
     /// The change, for its event.
     pub change: Change,
-    /// The payment to ask for.
+    /// The payment to request.
     pub ask: Option<Ask>,
     /// True if the open payments of the subscription are canceled.
     pub cancels_open_payments: bool,
@@ -33,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// A payment to ask for.
+/// A payment to request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// The purpose of the payment.
@@ -130,7 +130,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// True if subscriptions can be managed by the clock.
     fn bills(&self) -> bool;
 
-    /// A new subscription, with the payment to ask for. It is `imported` if the input has a status: its running
+    /// A new subscription, with the payment to request. It is `imported` if the input has a status: its running
     /// period is paid.
     fn create(
         &self,

@@ -85,7 +85,7 @@ pub struct IdempotencyKey {
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// The number of requests that used the key, each after the one before had expired.
+    /// The number of requests that used the key, each after the previous one had expired.
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],

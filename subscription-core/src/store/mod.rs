@@ -103,7 +103,7 @@ pub use sql::{SqlStore, error::OpenError};
 ///   the same time under a [`Guard::Unchanged`] of the user is either seen by this guard, or refused
 ///   itself if the set writes or deletes the user.
 /// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise
-///   [`StoreError::Conflict`] with its key. Versions alone cannot tell: a key that is used again after
+///   [`StoreError::Conflict`] with its key. Versions alone cannot show it: a key that is used again after
 ///   its record was deleted begins at the first version again.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
@@ -143,9 +143,9 @@ pub use sql::{SqlStore, error::OpenError};
 /// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
 ///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
 /// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] passes events
-///   that the query does not ask for, but none that a later read might still see.
+///   that the query does not request, but none that a later read might still see.
 /// - [`EventPage::first_kept`] and [`EventPage::last`] survive whatever the events do: a feed whose events
-///   are all deleted goes on after `last`.
+///   are all deleted continues after `last`.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// The record of this key.

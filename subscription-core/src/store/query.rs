@@ -31,7 +31,7 @@ pub enum Direction {
 pub struct PageLimit(u16);
 
 impl PageLimit {
-    /// The largest page that a caller can ask for.
+    /// The largest page that a caller can request.
     pub const MAX: Self = Self(200);
     pub(crate) const ONE: Self = Self(1);
     pub(crate) const FIGURES: Self = Self(1_000);

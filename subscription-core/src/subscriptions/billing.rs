@@ -129,7 +129,7 @@ pub struct BillingState {
     /// it. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-    /// What the cancellation of a cancelled subscription found; resume restores it. A scheduled change stays where it
+    /// The state that a cancellation found, if the subscription is cancelled; resume restores it. A scheduled change stays where it
     /// is, and is hidden. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Cancellation>,
@@ -147,7 +147,7 @@ pub struct BillingState {
     pub manage_url: Option<HttpsUrl>,
 }
 
-/// What a cancellation found, and who chose it.
+/// The state that a cancellation found, and who chose it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancellation {
     /// The status before it.
@@ -268,7 +268,7 @@ macro_rules! of_billing {
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {
                 let billing = self.billing.as_ref()?;
-                // What a cancellation found is kept for a subscription without billing too.
+                // The state that a cancellation found is kept for a subscription without billing too.
                 let is_empty = billing.cancelled.is_some()
                     && BillingState { cancelled: None, ..BillingState::clone(billing) }.kept().is_none();
                 (!is_empty).then_some(billing.credit)

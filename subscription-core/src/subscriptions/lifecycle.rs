@@ -57,7 +57,7 @@ impl SubscriptionStatus {
     /// ends at `trial_ends_at`.
     ///
     /// To stay in the same state is always allowed. A cancelled subscription is resumed only before its end, and
-    /// a paused one goes on with its trial only before the end of that.
+    /// a paused one continues with its trial only before the end of that.
     pub fn step(
         self,
         to: Self,

@@ -164,7 +164,7 @@ impl Subscription {
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
     /// Only a cancelled subscription can be resumed, before its `ends_at`, or a paused one. A cancelled one gets back
-    /// the end that was set before the cancellation, if there was one, and goes on with its trial.
+    /// the end that was set before the cancellation, if there was one, and continues with its trial.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {

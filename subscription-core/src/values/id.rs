@@ -96,7 +96,7 @@ id_types! {
 }
 
 impl UserId {
-    /// The id of a user of another system, whose own id `text` there is no UUID. It is a UUID of version 5
+    /// The id of a user of another system, whose own id `text` is not a UUID. It is a UUID of version 5
     /// (RFC 9562): the same text gives the same id in every process and language.
     ///
     /// Choose the namespace once for all users of that system: the version 5 UUID of your domain in the DNS

@@ -38,7 +38,7 @@ const VALUE_MAX: usize = 500;
 // A thin pointer: a record without metadata is 8 bytes larger for it, not 16.
 pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
 
-/// A key and its value, or the reason why the value is no text.
+/// A key and its value, or the reason why the value is not a text.
 type UncheckedPair = (String, Result<String, InvalidValue>);
 
 impl Metadata {

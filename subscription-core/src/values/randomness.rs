@@ -23,7 +23,7 @@ pub trait Randomness: Send + Sync + fmt::Debug {
     /// Fills `bytes` with random bytes that are fit for a secret: the source keeps no copy of them.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
 
-    /// Fills the random part of an id. An id is no secret, so the bytes may come from a buffer.
+    /// Fills the random part of an id. An id is public, so the bytes may come from a buffer.
     fn fill_id(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         self.fill(bytes)
     }

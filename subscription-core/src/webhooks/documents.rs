@@ -1,4 +1,4 @@
-//! The documents of webhooks: endpoints, how far each was delivered to, and events that are set aside.
+//! The documents of webhooks: endpoints, how far each was delivered to, and parked events.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ named_enum! {
     pub enum DisabledReason {
         /// A caller disabled it.
         ByCaller = "by_caller",
-        /// It answered 410.
+        /// It returned 410.
         Gone = "gone",
         /// It accepted nothing for five days.
         Failing = "failing",
@@ -146,7 +146,7 @@ impl Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The sequence up to which every event was delivered, set aside or not wanted.
+    /// The sequence up to which every event was delivered, parked or not wanted.
     pub cursor: u64,
     /// Set while the endpoint as a whole fails.
     pub stall: Option<Stall>,
@@ -179,7 +179,7 @@ named_enum! {
     pub enum StallReason {
         /// Tries failed one after the other, without a success between them.
         Failing = "failing",
-        /// As many events are set aside as there may be.
+        /// The endpoint has the maximum number of parked events.
         ParkedFull = "parked_full",
     }
 }
@@ -224,7 +224,7 @@ impl Delivery {
     }
 }
 
-/// An event that is set aside, because it failed or because an earlier event of its record did.
+/// A parked event, because it failed or because an earlier event of its record did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Parked {
@@ -241,7 +241,7 @@ pub struct Parked {
 }
 
 named_enum! {
-    /// The state of an event that is set aside.
+    /// The state of a parked event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ParkedState {
         /// It is tried again.

@@ -1,6 +1,6 @@
-//! Webhooks: events of the feed, sent to the endpoints that ask for them, signed and in order for each record.
+//! Webhooks: events of the feed, sent to the endpoints that subscribe to them, signed and in order for each record.
 //!
-//! Each endpoint has a cursor over the feed. An event that fails is set aside and tried again later, and the events
+//! Each endpoint has a cursor over the feed. An event that fails is parked and tried again later, and the events
 //! of its record wait behind it; an endpoint that fails is tried again from its cursor.
 
 mod delivery;

@@ -26,7 +26,7 @@ pub struct Tallies {
 pub struct Tally {
     /// The number of tries, by the [name](super::Outcome::name) of the outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// The number of tries that took at most each of [`Tally::MILLIS`] and more than the one before. The last number
+    /// The number of tries that took at most each of [`Tally::MILLIS`] and more than the previous one. The last number
     /// counts those that took longer.
     pub durations: [u64; Tally::MILLIS.len() + 1],
     /// How long all tries took together.
@@ -43,9 +43,9 @@ pub struct Tally {
 pub struct SendingState {
     /// The number of events of the feed after the cursor.
     pub lag_events: u64,
-    /// When the oldest event happened that is not delivered or set aside; `None` if there is none.
+    /// When the oldest event happened that is not delivered or parked; `None` if there is none.
     pub waiting_since: Option<Timestamp>,
-    /// The number of events that are set aside and tried again.
+    /// The number of parked events, which are tried again.
     pub parked: usize,
     /// True if only the oldest event is tried.
     pub is_stalled: bool,

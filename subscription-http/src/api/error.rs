@@ -52,7 +52,7 @@ pub(crate) enum Refusal {
     Overloaded,
     TooManyWaiting,
     TooManyBodies,
-    /// A webhook is not signed by its provider; one answer for all faults.
+    /// A webhook is not signed by its provider; one error for all faults.
     SignatureInvalid,
 }
 
@@ -284,7 +284,7 @@ fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
 /// The body of an error, with its members in the order in which people read them.
 ///
 /// No problem has a page of its own, so that the type is `about:blank`, whose title is the reason phrase
-/// of the status (RFC 9457, 4.2.1). Programs tell problems apart by the code.
+/// of the status (RFC 9457, 4.2.1). Programs distinguish problems by the code.
 #[derive(Serialize)]
 struct Problem<'a> {
     #[serde(rename = "type")]

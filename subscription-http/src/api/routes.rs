@@ -305,7 +305,7 @@ impl Found {
 
 /// Finds the route of a method and the segments of a path.
 pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>) -> Found {
-    // HEAD is answered as GET, without the body.
+    // HEAD returns what GET does, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
         let is_shown = |area: &&&Area| with.surface != Surface::Operations || area.for_operators;

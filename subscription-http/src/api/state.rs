@@ -39,9 +39,9 @@ const WEBHOOK_SLOTS: usize = 32;
 pub struct Timeouts {
     /// Until its body has arrived.
     pub body: Duration,
-    /// From then on until it is answered, and before that until its caller is known.
+    /// From then on until its response, and before that until its caller is known.
     pub handler: Duration,
-    /// How long a caller waits for figures that are being read. The reading goes on afterwards.
+    /// How long a caller waits for figures that are being read. The reading continues afterwards.
     pub figures: Duration,
 }
 
@@ -157,7 +157,7 @@ impl ApiBuilder {
     }
 
     /// Accepts every client id with every scope, and web pages of this machine. For development only: the
-    /// server answers to names of this machine alone, to the address where its [`Server`] listens, and to
+    /// server serves names of this machine alone, the address where its [`Server`] listens, and
     /// those of [`allowed_hosts`](Self::allowed_hosts).
     ///
     /// [`Server`]: crate::Server
@@ -167,8 +167,8 @@ impl ApiBuilder {
         self
     }
 
-    /// Answers to these names alone, but for `/health/…`, which probes call by address. Without any, the
-    /// server answers to every name.
+    /// Serves these names alone, but for `/health/…`, which probes call by address. Without any, the
+    /// server serves every name.
     pub fn allowed_hosts(mut self, hosts: Vec<AllowedHost>) -> Self {
         self.0.hosts.listed = hosts;
         self

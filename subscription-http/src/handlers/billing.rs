@@ -116,7 +116,7 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
-    // A later end would cost more than it tells: prices and plans change.
+    // A later end would cost more than it shows: prices and plans change.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
     Reply::ok(&TimelineBody::new(&steps, has_more))

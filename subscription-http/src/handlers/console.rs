@@ -24,7 +24,7 @@ pub(crate) static AREA: Area = Area::new(
     ),
 );
 
-/// The headers of every answer. The page runs its own files alone, is shown in no frame, and makes no markup
+/// The headers of every response. The page runs its own files alone, is shown in no frame, and makes no markup
 /// from strings.
 #[rustfmt::skip] // A row is a line.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [

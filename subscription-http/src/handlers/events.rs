@@ -48,13 +48,13 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
         .with_subject(query.read::<EventId>("subject_id")?.map(EventId::uuid))
         .with_types(types(&call)?);
     let Call { state, .. } = &*call;
-    // The answer must be sent before the time of the handler is over.
+    // The response must be sent before the time of the handler is over.
     let wait = wait.min(state.timeouts.handler * 5 / 6);
     let client = &call.client()?.id;
     show(&state.long_polls.read(&call.service, client, asked, after, wait).await?)
 }
 
-/// The types that are asked for. Events of users, sessions and clients need a scope of their own.
+/// The types that are requested. Events of users, sessions and clients need a scope of their own.
 fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
     let mut types: Vec<TypePattern> = call.query.read_few("type", EVENT_TYPES_MAX)?;
     let client = call.client()?;

@@ -99,7 +99,7 @@ async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
     act(&call, Action::Uncancel).await
 }
 
-/// Applies a verb to a subscription of the caller. What is not the caller's is refused in the same bytes as what
+/// Applies a verb to a subscription of the caller. A subscription of somebody else is refused in the same bytes as one that
 /// does not exist.
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;

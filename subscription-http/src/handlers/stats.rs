@@ -45,7 +45,7 @@ async fn months(call: Box<Call>) -> Result<Reply, ApiError> {
 /// The longest time for a reading. A connection to the database that hangs must not keep others from reading.
 const READING_MAX: Duration = Duration::from_mins(10);
 
-/// Reads figures in a task of its own, which goes on and fills the cache if the caller leaves or waits too long.
+/// Reads figures in a task of its own, which continues and fills the cache if the caller leaves or waits too long.
 async fn read<T, F>(call: &Call, read: impl FnOnce(Figures) -> F) -> Result<Reply, ApiError>
 where
     T: Serialize + Send + 'static,

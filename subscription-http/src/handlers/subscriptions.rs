@@ -81,7 +81,7 @@ async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-/// The page of a list of payments that a call asks for, the newest first.
+/// The page of a list of payments that a call requests, the newest first.
 pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQuery, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;

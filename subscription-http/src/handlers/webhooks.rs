@@ -169,7 +169,7 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
 }
 
-/// An event that is set aside.
+/// A parked event.
 #[derive(Serialize)]
 struct ParkedBody<'a> {
     sequence: u64,

@@ -36,7 +36,7 @@ const USER_AGENT: &str = concat!("subscription-http/", env!("CARGO_PKG_VERSION")
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeliverSettings {
-    /// How long a try may take in all: 15 s.
+    /// The time limit of a whole try: 15 s.
     pub timeout: Duration,
     /// How long a try may take to connect: 5 s.
     pub connect_timeout: Duration,
@@ -192,7 +192,7 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-/// The outcome of a try without an answer.
+/// The outcome of a try without a response.
 fn outcome(error: &hyper_util::client::legacy::Error) -> Outcome {
     if causes(error).any(<dyn Error>::is::<BlockedAddress>) {
         Outcome::Blocked

@@ -40,7 +40,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FetchSettings {
-    /// How long a fetch may take in all: 10 s.
+    /// The time limit of a whole fetch: 10 s.
     pub timeout: Duration,
     /// The root certificates that are trusted, in DER; if empty, those that browsers trust.
     pub roots: Vec<Vec<u8>>,

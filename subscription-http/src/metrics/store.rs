@@ -89,7 +89,7 @@ impl StoreMeter for StoreMetrics {
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>) {
         let labels = Operation { operation: call.as_str() };
         self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
-        // A refusal by the rules of the store is no failure.
+        // A refusal by the rules of the store is not a failure.
         if let Some(StoreError::Unavailable(_) | StoreError::Damaged(_)) = error {
             self.failures.get_or_create(&labels).inc();
         }

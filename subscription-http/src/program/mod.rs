@@ -70,7 +70,7 @@ enum Command {
     Import {
         /// The exported file.
         file: PathBuf,
-        /// Move to another database: go on with the billing, with a clock that was turned, and with webhook
+        /// Move to another database: continue with the billing, with a clock that was turned, and with webhook
         /// endpoints, as they were. Without this the billing is paused until `billing resume`, and endpoints are
         /// disabled.
         #[arg(long)]

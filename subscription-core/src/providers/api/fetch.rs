@@ -71,7 +71,7 @@ impl Account {
         self.read(now, turn, self.source.api.page(list, after), |_| true).await
     }
 
-    /// Maps an object, which must be the one that was asked for, in the mode that is followed.
+    /// Maps an object, which must be the one that was requested, in the mode that is followed.
     pub(crate) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Interrupted> {
         let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
         let found = finding.object();

@@ -14,7 +14,7 @@ use crate::http_client::{Fetch, FetchRequest};
 use crate::providers::mapping::{lemon_squeezy, stripe};
 use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind};
 
-/// The largest answer that is read: 4 MiB.
+/// The largest response that is read: 4 MiB.
 const ANSWER_BYTES_MAX: usize = 4_194_304;
 
 /// The longest time to wait that is accepted from a provider.
@@ -22,7 +22,7 @@ const WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// The API of a provider, read over HTTP.
 ///
-/// The host is fixed: an address in an answer is never followed.
+/// The host is fixed: an address in a response is never followed.
 #[derive(Debug, Clone)]
 pub struct HttpProviderApi {
     kind: ProviderKind,
@@ -48,7 +48,7 @@ impl HttpProviderApi {
         Self { base: base.as_str().trim_end_matches('/').to_owned(), ..self }
     }
 
-    /// The answer for a path; `None` if it is 404.
+    /// The response for a path; `None` if it is 404.
     async fn get(&self, path: &str) -> Result<Option<Value>, ApiFailed> {
         let url = Url::parse(&format!("{}{path}", self.base)).map_err(unreadable)?;
         let headers = self.requests.headers.iter();

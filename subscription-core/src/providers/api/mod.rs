@@ -41,7 +41,7 @@ pub struct ApiPage {
 /// A read that failed. The error behind it never shows the API key.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiFailed {
-    /// The provider is out of reach, too slow or limits the rate: 429, 5xx, time-outs, answers that are too large.
+    /// The provider is out of reach, too slow or limits the rate: 429, 5xx, time-outs, responses that are too large.
     #[error("the provider is unavailable")]
     Unavailable {
         /// How long the provider asks to wait.
@@ -52,7 +52,7 @@ pub enum ApiFailed {
     /// The API key is refused: 401 or 403.
     #[error("the provider refuses the API key: check api_key")]
     KeyRefused,
-    /// The answer is not the JSON that was asked for.
+    /// The response is not the JSON that was requested.
     #[error("the response of the provider cannot be read")]
     Unreadable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -39,7 +39,7 @@ struct Memory {
 pub(crate) enum Turn {
     /// The first one, which waits for the allowance.
     First,
-    /// A later one. It does not wait, because the first one would be made in vain.
+    /// A later one. It does not wait, because the first one would be of no effect.
     Later,
 }
 
@@ -116,7 +116,7 @@ impl Pace {
     /// Pauses the source: as long as the provider asks, else twice as long as the last time.
     pub(crate) fn failed(&self, retry_after: Option<Duration>, now: Timestamp) -> Held {
         let mut memory = self.memory();
-        // Reads that were under way together fail together: they pause the source once.
+        // Reads that were in progress together fail together: they pause the source once.
         if memory.paused_until.is_none_or(|until| until <= now) {
             memory.pause = memory.pause.saturating_mul(2).clamp(PAUSE_FIRST, PAUSE_MAX);
             let pause = retry_after.map_or(memory.pause, |asked| asked.min(PAUSE_MAX));

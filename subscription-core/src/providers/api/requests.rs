@@ -1,11 +1,11 @@
-//! How the requests of a provider's API are written, and where its answers have their parts.
+//! How the requests of a provider's API are written, and where its responses have their parts.
 
 use serde_json::Value;
 
 use super::ApiPage;
 use crate::providers::{ObjectId, ObjectKind, ObjectList, Unmapped};
 
-/// The requests of a provider's API, and the parts of its answers.
+/// The requests of a provider's API, and the parts of its responses.
 #[derive(Debug)]
 pub(crate) struct Requests {
     /// The scheme and host.
@@ -14,13 +14,13 @@ pub(crate) struct Requests {
     pub(crate) headers: &'static [(&'static str, &'static str)],
     /// The path and query of an object; `None` if the provider has none of this kind.
     pub(crate) object: fn(ObjectKind, &ObjectId) -> Option<String>,
-    /// The object in the answer for one object.
+    /// The object in the response for one object.
     pub(crate) object_in: fn(Value) -> Value,
     /// The fields that are added to an object, in this order.
     pub(crate) added: &'static [Added],
     /// The path and query of a page; `None` if the provider has no such list.
     pub(crate) list: fn(&ObjectList, Option<&str>) -> Option<String>,
-    /// The page in the answer for a page.
+    /// The page in the response for a page.
     pub(crate) page: fn(&ObjectList, Option<&str>, Value) -> Result<ApiPage, Unmapped>,
 }
 

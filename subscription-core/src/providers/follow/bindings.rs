@@ -77,7 +77,7 @@ impl Providers {
         let mut body = ProviderEvent::of_sync(source.clone(), object, self.now());
         let stored: Option<Ticket> = Stored::load(self.store(), &body.document_key()?).await?;
         let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
-        // One that is still open goes on: a caller may have said whose the object is.
+        // One that is still open continues: a caller may have named the owner of the object.
         if let Some(open) = stored.filter(|stored| stored.body.standing().is_open()) {
             body = ProviderEvent { state: body.state, reason: body.reason, ..open.body };
         }

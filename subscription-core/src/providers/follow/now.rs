@@ -1,4 +1,4 @@
-//! Observations that a caller asks for: after a checkout, and the replay of an event.
+//! Observations that a caller requests: after a checkout, and the replay of an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub enum ObservedNow {
     Subscription(Arc<Subscription>),
     /// There is no subscription, or not yet.
     Standing(Standing),
-    /// Too many observations were asked for: wait this long.
+    /// Too many observations were requested: wait this long.
     Limited(Duration),
 }
 
 impl Providers {
     /// Observes a subscription, checkout session or order at once, for the page after a checkout. `user_id` says
-    /// whose it is, also if the customer is bound to another user.
+    /// the owner, also if the customer is bound to another user.
     ///
     /// An object that cannot be applied yet is stored as an event.
     pub async fn observe_now(

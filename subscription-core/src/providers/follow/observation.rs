@@ -14,7 +14,7 @@ use crate::providers::{ObjectId, ObjectRef, ProviderEvent};
 use crate::store::Stored;
 use crate::values::{Timestamp, Version};
 
-/// An event that an observation answers, with the version of its document.
+/// An event that an observation settles, with the version of its document.
 pub(crate) type Ticket = Stored<ProviderEvent>;
 
 /// An object to observe.
@@ -23,7 +23,7 @@ pub(crate) struct Observation<'a> {
     pub(crate) account: &'a Account,
     /// A subscription, an invoice or an order.
     pub(crate) object: ObjectRef,
-    /// The events that it answers. One that is not stored yet is stored only if it is not finished.
+    /// The events that it settles. One that is not stored yet is stored only if it is not finished.
     pub(crate) tickets: Vec<Ticket>,
     pub(crate) named: Named,
     /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.

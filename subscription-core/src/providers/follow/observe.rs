@@ -60,7 +60,7 @@ impl Providers {
                 Err(interrupted) => return Err(interrupted),
             };
             // A page may show a state from before the link was read: the object is fetched again for a difference,
-            // and for a stored event, which is answered with the link.
+            // and for a stored event, which is settled with the link.
             let writes = outcome.standing != Standing::SAME || of.has_stored();
             if is_shown && is_linked && writes {
                 continue;
@@ -202,7 +202,7 @@ impl Providers {
     }
 
     /// Reads the events of an observation again, and lets the next try read the plans. Events that another worker
-    /// has answered are left out.
+    /// has settled are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
         of.plans = None;
         for mut ticket in std::mem::take(&mut of.tickets) {

@@ -216,7 +216,7 @@ impl Providers {
         Ok(decide::record_of(attempt.link.as_ref().map(|link| &link.body), linked, by_id)?)
     }
 
-    /// The decision for a subscription: it is followed, or made for the user whose it is.
+    /// The decision for a subscription: it is followed, or made for its owner.
     async fn follow(
         &self,
         of: &Observation<'_>,

@@ -26,7 +26,7 @@ use crate::values::{Slug, Timestamp};
 const AT_ONCE: usize = 384;
 /// The largest number of events that one call reads, also those that are held back.
 const SCANNED_MAX: usize = 5_000;
-/// The largest number of events that one observation answers: a change set has room for them and the records.
+/// The largest number of events that one observation settles: a change set has room for them and the records.
 const ANSWERED_MAX: usize = 500;
 /// When events of a source that is not configured are looked at again.
 const NOT_CONFIGURED: Duration = Duration::from_hours(6);

@@ -1,4 +1,4 @@
-//! The user whose a new subscription is.
+//! The owner of a new subscription.
 //!
 //! All stored events of an object, its checkout session and the object itself name users, and the customer may be
 //! bound to one. Two that differ are a conflict, which a caller must decide. If the events were deleted since, and
@@ -74,7 +74,7 @@ impl Providers {
         Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
     }
 
-    /// The user whose an object is, and the binding of its customer if that is new. Adds the users whom the object
+    /// The owner of an object, and the binding of its customer if that is new. Adds the users whom the object
     /// and its checkout session name.
     pub(crate) async fn user_for(
         &self,

@@ -89,7 +89,7 @@ impl Providers {
     }
 
     /// Makes a stored event due. Lemon Squeezy has no ids of events: a state that returns within a second is
-    /// reported with the same bytes, so these may be a later event. An observation under way loses and fetches anew.
+    /// reported with the same bytes, so these may be a later event. A running observation loses and fetches again.
     async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
         let key = event.document_key()?;
         self.service

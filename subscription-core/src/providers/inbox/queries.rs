@@ -68,7 +68,7 @@ pub struct SourceOverview {
     pub events: BTreeMap<Standing, usize>,
     /// The last sync that ended.
     pub last_sync: Option<SyncReport>,
-    /// The sync that is under way.
+    /// The sync that is running.
     pub running_sync: Option<SyncReport>,
 }
 

@@ -1,4 +1,4 @@
-//! The state of an object at a provider, as the mapping reads it from the answer of the provider's API.
+//! The state of an object at a provider, as the mapping reads it from the response of the provider's API.
 //!
 //! The mapping of each provider is pure. A field that is missing and a status that is unknown are
 //! [`Unmapped::Unreadable`]: nothing is guessed.

@@ -26,9 +26,9 @@ const AT_ONCE: usize = 8;
 
 impl Providers {
     /// Compares one page of objects with our records and writes the differences. Call it until the report has
-    /// ended; a call after that starts anew. The progress is stored, so that a sync goes on after a crash.
+    /// ended; a call after that starts again. The progress is stored, so that a sync continues after a crash.
     ///
-    /// A sync of all objects that is under way also serves as the nightly one. A dry run writes nothing; its
+    /// A sync of all objects that is running also serves as the nightly one. A dry run writes nothing; its
     /// progress is in the memory of this process.
     pub async fn sync_page(
         &self,
@@ -152,7 +152,7 @@ impl Providers {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.standing().is_open());
-        // An event that is stored already is answered too; a new one is stored only if it waits or fails.
+        // An event that is stored already is settled too; a new one is stored only if it waits or fails.
         let ticket = self.sync_ticket(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![ticket]);
         of.shown = shown;

@@ -14,17 +14,17 @@ use crate::values::{Slug, Timestamp, Version};
 /// The time of day of the nightly sync (UTC), and the time between two of them.
 const NIGHT: Duration = Duration::from_hours(3);
 const DAY: Duration = Duration::from_hours(24);
-/// How long a sync that is under way may be silent until another process goes on with it.
+/// How long a sync that is running may be silent until another process continues it.
 const SILENT: Duration = Duration::from_mins(10);
 
 /// The progress of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
-    /// The sync that is under way.
+    /// The sync that is running.
     pub(crate) run: Option<Run>,
     /// The last sync that ended.
     pub(crate) last: Option<SyncReport>,
-    /// True if a caller asked for a sync of all objects.
+    /// True if a caller requested a sync of all objects.
     #[serde(default)]
     pub(crate) requested: bool,
     pub(crate) last_event_at: Option<Timestamp>,

@@ -65,7 +65,7 @@ pub struct SyncReport {
     pub kind: SyncKind,
     /// When it began.
     pub started_at: Timestamp,
-    /// When it ended; `None` if it is under way.
+    /// When it ended; `None` if it is in progress.
     pub finished_at: Option<Timestamp>,
     /// The objects so far.
     pub counts: SyncCounts,
@@ -83,11 +83,11 @@ pub struct SyncStep {
     pub list_read: u64,
     /// The number of objects of this list, if the provider says.
     pub list_total: Option<u64>,
-    /// When to go on, if the source's allowance is used up or the provider is out of reach.
+    /// When to continue, if the source's allowance is used up or the provider is out of reach.
     pub next_at: Option<Timestamp>,
 }
 
-/// A sync that is under way.
+/// A sync that is running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) report: SyncReport,

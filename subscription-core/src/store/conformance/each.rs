@@ -12,8 +12,8 @@ use crate::store::{
 };
 use crate::subscriptions::Subscription;
 
-/// The change set of a step of the clock: subscription `n` is renewed to this version, a payment is asked
-/// for, and both have an event.
+/// The change set of a step of the clock: subscription `n` is renewed to this version, a payment is requested,
+/// and both have an event.
 pub(super) fn renewal(n: u64, version: u64) -> ChangeSet {
     let place = version * 1_000 + n;
     let renewed = Subscription { renews_at: Some(at(20_000 + place)), ..subscription(n) };

@@ -105,7 +105,7 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
     assert_eq!(told(&store).await, events);
 }
 
-/// A reader goes on after the last that it has seen; nothing follows the end.
+/// A reader continues after the last that it has seen; nothing follows the end.
 pub async fn the_feed_is_read_on_from_a_sequence(store: Arc<dyn Store>) {
     store.commit(telling((0..10).map(event))).await.unwrap();
 

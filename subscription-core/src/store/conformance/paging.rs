@@ -60,7 +60,7 @@ pub async fn every_list_is_walked_in_order_by_pages_of_any_size(store: Arc<dyn S
 }
 
 /// A page is as long as its limit if there are enough records. It names its end if more follow: the last
-/// page does not, even if it is full. It may have more records than a caller can ask for.
+/// page does not, even if it is full. It may have more records than a caller can request.
 pub async fn a_page_holds_as_many_records_as_its_limit(store: Arc<dyn Store>) {
     make(&store, 0..201).await;
 

@@ -417,7 +417,7 @@ pub async fn what_was_committed_together_is_seen_together(store: Arc<dyn Store>)
     .await;
 }
 
-/// A reader that goes on from the last sequence it saw gets every event once, though many write.
+/// A reader that continues from the last sequence it saw gets every event once, though many write.
 pub async fn a_reader_that_follows_the_feed_misses_no_event(store: Arc<dyn Store>) {
     let all = RACERS * ROUNDS;
     let writers = (0..RACERS).map(|racer| {

@@ -151,7 +151,7 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, records).await;
 }
 
-/// The answer in it is the record as it was then, whatever became of it.
+/// The result in it is the record as it was then, whatever became of it.
 pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     let anchor_at = Some(at(3));
     let metadata = metadata();

@@ -158,7 +158,7 @@ pub(super) fn billing(n: u64) -> BillingState {
     }
 }
 
-/// The subscription with number `n`, at which the clock must look after so many seconds.
+/// The subscription with number `n`, at which the clock must look after `seconds`.
 pub(super) fn due_subscription(n: u64, seconds: u64) -> Subscription {
     let billing = BillingState { next_action_at: Some(at(seconds)), ..BillingState::default() };
     let managed_by = ManagedBy::Clock;

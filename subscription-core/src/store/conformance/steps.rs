@@ -99,7 +99,7 @@ pub(super) async fn kept_answers(store: &Arc<dyn Store>) -> Vec<Arc<IdempotencyR
 }
 
 pub(super) fn limit(records: usize) -> PageLimit {
-    // Only figures are read in pages that are longer than a caller can ask for.
+    // Only figures are read in pages that are longer than a caller can request.
     PageLimit::new(records).unwrap_or(PageLimit::FIGURES)
 }
 

@@ -195,7 +195,7 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
     }
 }
 
-/// A subscription that is cancelled, ended, moved or blocked after a list was read is judged anew.
+/// A subscription that is cancelled, ended, moved or blocked after a list was read is judged again.
 pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
     let ends = |ends_at| Subscription {
         status: SubscriptionStatus::Cancelled,

@@ -220,12 +220,12 @@ pub async fn external_ids_that_differ_in_a_byte_are_different(store: Arc<dyn Sto
     }
 }
 
-/// The payment that has the period of subscription 0 which starts after so many seconds.
+/// The payment that has the period of subscription 0 which starts after `seconds`.
 async fn payment_of(store: &Arc<dyn Store>, start: u64) -> Option<Record> {
     found(store, UniqueValue::PaymentPeriod(subscription(0).id, at(start))).await
 }
 
-/// A payment has its period in every status but one. Once it is canceled, another may ask for the period, and it
+/// A payment has its period in every status but one. Once it is canceled, another may be for the period, and it
 /// cannot have it back.
 pub async fn a_period_is_free_once_its_payment_is_canceled(store: Arc<dyn Store>) {
     for (status, n) in PaymentStatus::all().zip((0..).step_by(10)) {

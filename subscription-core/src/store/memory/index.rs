@@ -143,7 +143,7 @@ pub(super) fn walk<'a, V: SortValue, T>(
     Box::new(Walk { filters, direction, from: Some(from) })
 }
 
-/// The place from which a walk goes on after `position`; `None` if there is none after it.
+/// The place from which a walk continues after `position`; `None` if there is none after it.
 pub(super) fn after<V: SortValue>(
     position: Option<&Position>,
     direction: Direction,

@@ -44,7 +44,7 @@ type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// Keeps everything in memory, for tests and for services that need no more.
 ///
 /// Reads share the records and copy none. Every list walks an index that matches its filter and its
-/// order. What is in it ends with the process.
+/// order. Its records end with the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore(RwLock<Tables>);
 

@@ -276,7 +276,7 @@ fn is_after(query: &SubscriptionQuery, found: &Subscription) -> bool {
     })
 }
 
-/// The renewals asked for, from the first to before the last. A subscription that never renews is in no window.
+/// The renewals in question, from the first to before the last. A subscription that never renews is in no window.
 fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
     let after = filter.renews_after;
     let before = filter.renews_before;

@@ -39,7 +39,7 @@ pub(super) fn name(class: AccessClass) -> String {
     format!("{}{mark}", class.status)
 }
 
-/// The condition for subscriptions of a class that have access at `now` (or have none), if that is asked for.
+/// The condition for subscriptions of a class that have access at `now` (or have none), if that is requested.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
@@ -95,7 +95,7 @@ fn out_of_time(now: &str) -> String {
     )
 }
 
-/// A test that is true if a class may have rows that are asked for; `None` if it usually has. Without the
+/// A test that is true if a class may have rows that are requested; `None` if it usually has. Without the
 /// test the whole class would be read to find nothing.
 pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {

@@ -14,7 +14,7 @@ use crate::values::Version;
 /// The reason why a change set was not committed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The store's answer to the caller.
+    /// The store's result for the caller.
     Store(StoreError),
     /// The database failed. Another attempt may succeed.
     Sql(sqlx::Error),

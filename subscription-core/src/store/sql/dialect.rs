@@ -22,7 +22,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
 
     /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
-    /// short, so that a database may answer several at once.
+    /// short, so that a database may handle several at once.
     fn few_rows(
         &self,
         statement: Statement,

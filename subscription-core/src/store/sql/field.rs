@@ -74,7 +74,7 @@ one_column! {
     Option<Box<BillingState>>, Option<Box<Asked>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
-    // There was a scope that no endpoint asked for; clients that have it lack nothing.
+    // There was a scope that no endpoint requested; clients that have it lack nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
         {

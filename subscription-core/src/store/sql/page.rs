@@ -21,7 +21,7 @@ pub(super) struct Window {
     /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; from the start if `None`.
     begin: Option<String>,
     /// One row more than the page has, to know whether more follow. It is part of the text: PostgreSQL plans a
-    /// statement anew each time if it does not know how many rows are asked for.
+    /// statement again each time if it does not know how many rows are requested.
     limit: String,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only
 //! after the statement has ended and the database itself has ended the transaction: a commit inside of a
-//! transaction that somebody else left open would be answered, and lost.
+//! transaction that somebody else left open would be reported as done, and lost.
 //!
 //! A database that is set to fewer connections than the pool, or shares its limit with others, refuses to
 //! open one more. Callers then wait, in the order in which they came, for one that is returned, and the
@@ -31,7 +31,7 @@ use crate::store::StoreError;
 
 /// A connection that was idle for longer is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
-/// The time-out of that ping: callers wait behind a connection that does not answer.
+/// The time-out of that ping: callers wait behind a connection that does not respond.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after the database refused a connection, before another one is opened.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ pub(super) struct Pool<C: SqlConnection> {
     permits: Arc<Semaphore>,
     /// How long a caller waits for a connection.
     patience: Duration,
-    /// How long the database may take to answer a statement.
+    /// How long the database may take to run a statement.
     answer_max: Duration,
     /// Incremented when a connection proves dead: those opened before are not reused.
     generation: AtomicU64,
@@ -199,7 +199,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the time, and returns the one before.
+    /// Sets the time, and returns the previous one.
     fn set_refused_at(&self, at: Option<Instant>) -> Option<Instant> {
         let mut refused_at = self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut refused_at, at)
@@ -231,7 +231,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
 pub(super) struct Lease<C: SqlConnection + 'static> {
     connection: Option<C>,
     generation: u64,
-    /// True if no statement and no transaction is under way.
+    /// True if neither a statement nor a transaction is running.
     tidy: bool,
     pool: Arc<Pool<C>>,
     /// `None` once the lease has ended.

@@ -43,7 +43,7 @@ pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
 
 /// Reads a row of a table that holds no records.
 pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
-    Err(damaged("the rows of this table are no records"))
+    Err(damaged("the rows of this table are not records"))
 }
 
 /// The statements that a table needs, put together once.

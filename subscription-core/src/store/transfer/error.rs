@@ -12,7 +12,7 @@ pub enum TransferError {
     /// The store into which the file should be imported is not empty.
     #[error("the store is not empty: it holds {0}")]
     NotEmpty(&'static str),
-    /// The file is no export, or was cut short or changed, or its records break rules.
+    /// The file is not an export, or was cut short or changed, or its records break rules.
     #[error(transparent)]
     Faulty(FileFaults),
     /// The file cannot be read or written.

@@ -277,7 +277,7 @@ impl Import<'_> {
     }
 }
 
-/// The statement that inserts so many values into a table, such as
+/// The statement that inserts that many values into a table, such as
 /// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`.
 fn insert(table: &Table, values: usize) -> String {
     let name = table.name;

@@ -28,13 +28,13 @@
 //!   in a fixed order, and no others; a field that is not set is `null`.
 //! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
 //!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; metadata, the
-//!   billing of a subscription, what a payment asks for and the body of a document are JSON as text.
+//!   billing of a subscription, what a payment requests, and the body of a document are JSON as text.
 //! - The last line has the number of lines of each kind, and the SHA-256 of all lines before it in
 //!   hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
 //! - The records must be consistent, as they are in the store of a service: the file has the plan of every
 //!   subscription that is not expired, and, if it has users, also the user of that subscription; it has the
 //!   user of every session; no end is before its start; a subscription that the clock manages has a price and a
-//!   currency unless it is expired; no two payments ask for one period.
+//!   currency unless it is expired; no two payments are for one period.
 //!   Versions and sequences are at most 2^53. A file with any fault is refused as a whole, and every fault
 //!   is reported with its line.
 //! - A field that was added by a later release may be missing from a record. It has its default then.

@@ -84,7 +84,7 @@ with_fields! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUrl {
-    /// The text is no URL with a host.
+    /// The text is not a URL with a host.
     #[error("must be a URL such as https://shop.example/webhooks")]
     Unreadable,
     /// The URL is too long.
@@ -165,7 +165,7 @@ impl AddressRules {
     }
 }
 
-/// True for names of this machine, which no resolver should be asked for (RFC 6761).
+/// True for names of this machine, which no resolver should look up (RFC 6761).
 fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name == "localhost" || name.ends_with(".localhost")

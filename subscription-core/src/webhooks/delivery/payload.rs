@@ -63,7 +63,7 @@ pub(crate) async fn body(
     Ok(body)
 }
 
-/// The plan at this version or a later one. A cache may still have the one before, if another process changed it.
+/// The plan at this version or a later one. A cache may still have the previous one, if another process changed it.
 async fn plan(
     service: &SubscriptionService,
     id: PlanId,

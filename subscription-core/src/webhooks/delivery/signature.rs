@@ -106,7 +106,7 @@ pub enum Refused {
     /// One of the three headers is missing or empty.
     #[error("webhook-id, webhook-timestamp or webhook-signature is missing")]
     HeaderMissing,
-    /// The time is no whole number of seconds since 1970.
+    /// The time is not a whole number of seconds since 1970.
     #[error("webhook-timestamp is not a number of seconds")]
     BadTimestamp,
     /// The delivery was signed too long ago: perhaps an attacker sends it again.

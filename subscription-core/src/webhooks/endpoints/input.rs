@@ -242,7 +242,7 @@ impl Rewind {
     }
 }
 
-/// The events that are set aside and are to be sent at once.
+/// The parked events that are to be sent at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
     /// The one with this sequence.

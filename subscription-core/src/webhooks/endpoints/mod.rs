@@ -185,7 +185,7 @@ impl Webhooks {
         self.service.retrying_on(&key, attempt).await
     }
 
-    /// Deletes an endpoint, if it has this version, with its deliveries and all that is set aside, in one commit.
+    /// Deletes an endpoint, if it has this version, with its deliveries and parked events, in one commit.
     pub async fn delete_if(
         &self,
         id: EndpointId,
@@ -267,7 +267,7 @@ impl Webhooks {
         Ok(loaded)
     }
 
-    /// Ends a stall: the documents of the events that are set aside, which are due.
+    /// Ends a stall: the documents of the parked events, which are due.
     pub(super) async fn end_stall(
         &self,
         loaded: &mut Loaded,
@@ -309,7 +309,7 @@ impl Webhooks {
         self.store().commit(changes).await.map_err(Error::Store)
     }
 
-    /// All events of an endpoint that are set aside.
+    /// All events of an endpoint that are parked.
     pub(super) async fn parked_of(
         &self,
         id: EndpointId,
@@ -320,7 +320,7 @@ impl Webhooks {
 }
 
 impl Endpoint {
-    /// Applies a change; true if it begins anew, because it is enabled or gets another URL.
+    /// Applies a change; true if it starts again, because it is enabled or gets another URL.
     fn change(&mut self, changes: &EndpointChanges, now: Timestamp) -> bool {
         let EndpointChanges { url, types, description, enabled } = changes;
         let url = url.as_ref().map(|url| Box::from(url.as_str()));

@@ -14,7 +14,7 @@ use crate::webhooks::{Endpoint, EndpointId, Webhooks};
 pub struct Ping {
     /// The name of the outcome.
     pub outcome: &'static str,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: Option<u16>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,

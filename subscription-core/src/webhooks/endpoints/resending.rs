@@ -1,4 +1,4 @@
-//! Sending events again: from another place in the feed, and those that were set aside.
+//! Sending events again: from another place in the feed, and those that were parked.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::values::Timestamp;
 use crate::webhooks::{Endpoint, EndpointId, PARKED_MAX, Parked, ParkedState, Webhooks};
 
 impl Webhooks {
-    /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were set aside are sent with the
+    /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were parked are sent with the
     /// others. [`Error::EventsForgotten`] if events after it are deleted.
     pub async fn rewind(&self, id: EndpointId, rewind: Rewind) -> Result<ShownEndpoint, Error> {
         let feed = self.feed().await?;
@@ -59,7 +59,7 @@ impl Webhooks {
         Ok(low)
     }
 
-    /// Makes events that were set aside due at once, with all their tries. The events of one record keep their order:
+    /// Makes parked events due at once, with all their tries. The events of one record keep their order:
     /// the first of them is due, the others are behind it.
     pub async fn resend(&self, id: EndpointId, resend: Resend) -> Result<ShownEndpoint, Error> {
         let attempt = || async {
@@ -73,7 +73,7 @@ impl Webhooks {
     }
 }
 
-/// The documents that change if events are sent again, of all that are set aside, in the order of the feed.
+/// The documents that change if events are sent again, of all that are parked, in the order of the feed.
 fn resent(
     id: EndpointId,
     mut parked: Vec<Stored<Parked>>,

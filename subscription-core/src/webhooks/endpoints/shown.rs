@@ -1,4 +1,4 @@
-//! Endpoints, tries and events that are set aside, as they are shown. None of it is a secret.
+//! Endpoints, tries and parked events, as they are shown. None of it is a secret.
 
 use std::cmp::min;
 
@@ -37,7 +37,7 @@ pub struct ShownEndpoint {
     pub disabled_at: Option<Timestamp>,
     /// Until when the secret before the last rotation signs too.
     pub previous_secret_until: Option<Timestamp>,
-    /// The sequence up to which every event was delivered, set aside or not wanted.
+    /// The sequence up to which every event was delivered, parked or not wanted.
     pub cursor: u64,
     /// The number of sequences from there to the newest event.
     pub behind: u64,
@@ -47,7 +47,7 @@ pub struct ShownEndpoint {
     pub stall_reason: Option<StallReason>,
     /// The next try of an event that failed.
     pub next_attempt_at: Option<Timestamp>,
-    /// The number of events that are set aside and will be tried.
+    /// The number of parked events that will be tried.
     pub parked: usize,
     /// The number of events that were given up.
     pub given_up: usize,
@@ -83,7 +83,7 @@ pub struct ShownAttempt {
     pub attempt: u32,
     /// The name of the outcome.
     pub outcome: &'static str,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: Option<u16>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -103,7 +103,7 @@ impl From<&Attempt> for ShownAttempt {
     }
 }
 
-/// An event that is set aside, as it is listed.
+/// A parked event, as it is listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedParked {
@@ -163,7 +163,7 @@ impl Webhooks {
         Ok(Page { items, next: page.next })
     }
 
-    /// A page of the events of an endpoint that are set aside, in the order of the feed.
+    /// A page of the events of an endpoint that are parked, in the order of the feed.
     pub async fn parked(
         &self,
         id: EndpointId,

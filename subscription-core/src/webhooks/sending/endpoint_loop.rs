@@ -31,7 +31,7 @@ pub(crate) enum End {
 pub(crate) type Ended = (EndpointQueue, Result<End, Error>);
 
 impl Run<'_> {
-    /// The next step of an endpoint that has so many tries in flight.
+    /// The next step of an endpoint that has `in_flight` tries in flight.
     pub(crate) fn step(
         &self,
         queue: &EndpointQueue,

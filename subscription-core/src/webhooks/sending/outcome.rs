@@ -11,7 +11,7 @@ use crate::values::Timestamp;
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// The endpoint answered with a status; from 200 to 299 it accepted the event.
+    /// The endpoint returned a status; from 200 to 299 it accepted the event.
     Answered {
         /// The status.
         status: u16,
@@ -19,9 +19,9 @@ pub enum Outcome {
         #[serde(skip)]
         retry_after: Option<Duration>,
     },
-    /// The endpoint did not answer in time.
+    /// The endpoint did not respond in time.
     TimedOut,
-    /// There was no connection, or it ended before the answer.
+    /// There was no connection, or it ended before the response.
     Unreachable,
     /// The URL or one of its addresses is not allowed, so that no connection was made.
     Blocked,
@@ -41,7 +41,7 @@ impl Outcome {
         Self::Answered { status, retry_after: None }
     }
 
-    /// The status of the answer.
+    /// The status of the response.
     pub const fn status(&self) -> Option<u16> {
         match self {
             Self::Answered { status, .. } => Some(*status),

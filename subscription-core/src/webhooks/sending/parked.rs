@@ -1,4 +1,4 @@
-//! The events of one endpoint that are set aside: waiting for their next try, behind another, or given up.
+//! The events of one endpoint that are parked: waiting for their next try, behind another, or given up.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const GIVEN_UP_MAX: usize = 100;
 /// How long an event that was given up is listed.
 const GIVEN_UP_KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// The events of one endpoint that are set aside. Of each record the oldest one is tried, the others are behind it.
+/// The events of one endpoint that are parked. Of each record the oldest one is tried, the others are behind it.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedEvents {
     entries: BTreeMap<u64, Entry>,
@@ -116,7 +116,7 @@ impl ParkedEvents {
         }
     }
 
-    /// Removes an event that was delivered. Returns its record if none of its events is set aside any more.
+    /// Removes an event that was delivered. Returns its record if none of its events is parked any more.
     pub(crate) fn delivered(&mut self, sequence: u64, now: Timestamp) -> Option<Subject> {
         let entry = self.entries.remove(&sequence)?;
         self.touched.insert(sequence);
@@ -125,7 +125,7 @@ impl ParkedEvents {
     }
 
     /// Notes a failure. Without a next try the event is given up: then it returns its record if none of its events is
-    /// set aside any more.
+    /// parked any more.
     pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;

@@ -104,7 +104,7 @@ impl<'r> Run<'r> {
         self.webhooks.now() < ends
     }
 
-    /// A place for a try of an endpoint that has so many in flight. The first try always finds one.
+    /// A place for a try of an endpoint with this number in flight. The first try always finds one.
     pub(crate) fn slot(&self, in_flight: usize) -> Option<Slot> {
         if in_flight == 0 {
             return Some(Slot::clone(&self.first));

@@ -32,7 +32,7 @@ const PROBE_DELAY_LATER: Duration = Duration::from_mins(15);
 
 /// The shortest delay if the endpoint has too much to do: 429, 502, 504 or a time-out.
 const OVERLOADED_DELAY_MIN: Duration = Duration::from_mins(1);
-/// The longest delay that an endpoint can ask for.
+/// The longest delay that an endpoint can request.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 /// A random number from 0 to 1,000, which shortens or lengthens a delay by up to a fifth: 0 gives 80 %, 500 gives
@@ -75,7 +75,7 @@ pub fn next_probe(
     failed_at.saturating_add(lengthened(jitter.of(delay), outcome))
 }
 
-/// The delay, or a longer one that the outcome asks for.
+/// The delay, or a longer one that the outcome requests.
 fn lengthened(delay: Duration, outcome: &Outcome) -> Duration {
     let (overloaded, asked) = match outcome {
         Outcome::Answered { status, retry_after } => {

@@ -21,7 +21,7 @@ const DUE_READ_EVERY: Duration = Duration::from_millis(250);
 /// The time that tries in flight get when sending must stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends events for as long as an instance leads. It is made anew when the instance begins to lead.
+/// Sends events for as long as an instance leads. It is made again when the instance begins to lead.
 #[derive(Debug)]
 pub struct Sender {
     webhooks: Webhooks,

@@ -56,7 +56,7 @@ impl Page {
         Some(Box::new(Self { origin, is_preflight, client: None }))
     }
 
-    /// Sets the headers that tell the browser whether the page may read the response.
+    /// Sets the headers that let the browser know whether the page may read the response.
     pub(crate) fn set_headers(
         &self,
         is_granted: bool,

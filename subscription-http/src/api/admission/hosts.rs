@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::api::routes;
 
-/// A name or an address that a server answers to, with a certain port or any.
+/// A name or an address that a server serves, with a certain port or any.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AllowedHost {
@@ -121,7 +121,7 @@ fn address(name: &str) -> Option<IpAddr> {
     (ip.is_ipv6() == bare.is_some()).then(|| ip.to_canonical())
 }
 
-/// The hosts that a server answers to.
+/// The hosts that a server serves.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
     /// Only names of this machine and listed ones, as in development; else all names, unless some are
@@ -133,7 +133,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// True if the server answers to all hosts that a request names.
+    /// True if the server serves all hosts that a request names.
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.loopback_only && self.listed.is_empty() {
             return true;

@@ -31,7 +31,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The outcome of the checks of a request's head.
 pub(super) enum Admission {
-    /// The request goes on to a route.
+    /// The request continues to a route.
     Call(&'static Route, Box<Call>, Source),
     /// `OPTIONS`: the head was all that it asked about.
     Answered(Reply),
@@ -216,7 +216,7 @@ fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
     };
     headers.get(REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
-        // An id need not be hard to guess: without randomness all are the same, and requests go on.
+        // An id need not be hard to guess: without randomness all are the same, and requests continue.
         ids.fill_id(&mut bytes).ok();
         let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));

@@ -57,7 +57,7 @@ impl Cursors<'_> {
         let read = || {
             let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
             let (mac, position) = bytes.split_first_chunk::<MAC_BYTES>()?;
-            // A position is no secret, but a forged one could skip the checks of a future store.
+            // A position is public, but a forged one could skip the checks of a future store.
             self.mac(position, query)?.verify_truncated_left(mac).ok()?;
             serde_json::from_slice(position).ok()
         };

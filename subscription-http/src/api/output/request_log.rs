@@ -17,7 +17,7 @@ const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 /// The status that is logged for a request whose caller disconnected, or that a stop aborted.
 const UNANSWERED: u16 = 499;
 
-/// Logs and counts a request when it is dropped, answered or not.
+/// Logs and counts a request when it is dropped, with or without a response.
 pub(crate) struct RequestLog {
     pub(crate) api: Api,
     begun: Instant,
@@ -27,7 +27,7 @@ pub(crate) struct RequestLog {
     pub(crate) route: Option<&'static Route>,
     pub(crate) request_id: HeaderValue,
     pub(crate) facts: ResponseFacts,
-    /// None until it is answered.
+    /// None until there is a response.
     status: Option<StatusCode>,
 }
 

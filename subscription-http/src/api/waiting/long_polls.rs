@@ -137,7 +137,7 @@ impl LongPolls {
         self.stopping.send_replace(true);
     }
 
-    /// Reads a page of events, and waits for so long while there is none. With `read_up_to`, the last
+    /// Reads a page of events, and waits at most this long while there is none. With `read_up_to`, the last
     /// sequence that the caller has read, it refuses at once if events after that are deleted.
     pub(crate) async fn read(
         &self,
@@ -206,7 +206,7 @@ impl LongPolls {
     }
 
     /// Waits for the turn to read for all, and then reads the feed after each commit and each second, until there
-    /// are events. Another request reads the next ones, or this one if it goes on waiting.
+    /// are events. Another request reads the next ones, or this one if it continues waiting.
     async fn read_for_all(&self, service: &SubscriptionService) {
         let mut reader = self.reader.lock().await;
         let EventListener(mut commits) = self.signal.listener();
@@ -236,7 +236,7 @@ impl LongPolls {
     }
 }
 
-/// True if there is no event to answer with, and none follows.
+/// True if there is no event to return, and none follows.
 fn is_at_end(page: &EventPage) -> bool {
     page.items.is_empty() && page.reached >= page.last
 }

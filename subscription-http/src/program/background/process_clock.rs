@@ -1,6 +1,6 @@
 //! The clock of a process with `--clock manual`: it runs at normal speed with an offset, and can be turned.
 //!
-//! The offset is a document, so that a restart goes on from where the clock was. A database that has the
+//! The offset is a document, so that a restart continues from where the clock was. A database that has the
 //! document is never opened with the clock of the machine, by which its records would lie in the future.
 
 use std::fmt;
@@ -43,7 +43,7 @@ struct Offset {
 }
 
 impl ProcessClock {
-    /// The clock that the settings ask for; `None` is the machine's. Refuses a database that has an offset
+    /// The clock that the settings request; `None` is the machine's. Refuses a database that has an offset
     /// where the clock is not manual. Only a server writes the first offset.
     pub(crate) async fn open(
         settings: &Settings,
@@ -74,7 +74,7 @@ impl ProcessClock {
         Ok(Some(Arc::new(clock)))
     }
 
-    /// Stops the clock at a moment until it is released. A restart goes on from there.
+    /// Stops the clock at a moment until it is released. A restart continues from there.
     pub(crate) async fn hold(&self, at: Timestamp) -> Result<(), StoreError> {
         if matches!(*self.position(), Position::Held(since) if since == at) {
             return Ok(());
@@ -141,7 +141,7 @@ async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, Store
     store.get_as::<Document>(&key()?).await
 }
 
-/// The work that falls due as time goes on. Billing implements it.
+/// The work that falls due as time passes. Billing implements it.
 #[async_trait]
 pub(crate) trait DueWork: Send + Sync + fmt::Debug {
     /// The first moment up to `until` at which something is due, or was due before; `None` if nothing is.
@@ -161,7 +161,7 @@ pub(crate) trait DueWork: Send + Sync + fmt::Debug {
 pub(crate) struct ClockControl {
     clock: Arc<ProcessClock>,
     work: Box<dyn DueWork>,
-    /// Held by the advance that is under way: the next one waits, and background work does not disturb it.
+    /// Held by the advance that is running: the next one waits, and background work does not disturb it.
     turn: Arc<tokio::sync::Mutex<()>>,
     work_max: Duration,
 }

@@ -54,7 +54,7 @@ impl ApiClient {
         url
     }
 
-    /// The status and the body of an answer.
+    /// The status and the body of a response.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -69,7 +69,7 @@ impl ApiClient {
     }
 }
 
-/// The text of an answer that is no success.
+/// The text of a response that reports an error.
 pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |name: &str| problem.get(name).and_then(Value::as_str);

@@ -18,7 +18,7 @@ use crate::program::{Failure, print};
 
 #[derive(Subcommand)]
 pub(crate) enum BillingCommand {
-    /// Renew nothing and ask for no payment until `billing resume`: for a database that was restored from a
+    /// Renew nothing and request no payment until `billing resume`: for a database that was restored from a
     /// backup, before the server starts. On PostgreSQL the server may run.
     Pause,
     /// Go on after a pause. On SQLite, before the server starts.

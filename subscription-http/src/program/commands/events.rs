@@ -14,7 +14,7 @@ use crate::program::signals::Signals;
 
 /// The seconds that a request waits for an event.
 const WAIT: u64 = 25;
-/// The pause before a request is repeated that was not answered.
+/// The pause before a request is repeated that got no response.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -36,7 +36,7 @@ pub(crate) struct EventsCommand {
     api: ApiArgs,
 }
 
-/// An answer of `GET /events`.
+/// A response of `GET /events`.
 #[derive(Deserialize)]
 struct Page {
     data: Vec<Box<RawValue>>,
@@ -71,7 +71,7 @@ async fn print_events(command: EventsCommand) -> Result<(), Failure> {
     let reader = Reader::new(&command)?;
     let mut after = command.after;
     if command.follow && after.is_none() {
-        // After the end of the feed there is nothing but the answer where that is.
+        // After the end of the feed there is nothing but the response that says where that is.
         after = Some(reader.page(Some(i64::MAX.unsigned_abs()), 0, true).await?.last);
     }
     loop {

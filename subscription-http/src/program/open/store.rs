@@ -24,7 +24,7 @@ pub(crate) struct Opened {
     pub(crate) metrics: StoreMetrics,
     /// Given after each commit of events.
     pub(crate) event_signal: EventSignal,
-    /// The clock that can be turned, where the settings ask for one.
+    /// The clock that can be turned, where the settings request one.
     pub(crate) process_clock: Option<Arc<ProcessClock>>,
     inner: Inner,
 }

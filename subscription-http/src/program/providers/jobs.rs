@@ -78,7 +78,7 @@ impl Job for ProviderJob {
     }
 }
 
-/// Syncs the sources every night, and when a caller asks for it.
+/// Syncs the sources every night, and when a caller requests it.
 pub(crate) struct ProviderSyncJob {
     providers: Providers,
     /// The sync that this job is at.

@@ -156,7 +156,7 @@ impl<const MAX: usize> FromStr for Bounded<MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // Text that is no number gets the same error as a number out of range.
+        // Text that is not a number gets the same error as a number out of range.
         text.parse().unwrap_or(u64::MAX).try_into()
     }
 }

@@ -48,7 +48,7 @@ pub(crate) enum WebhookCommand {
         #[arg(long, value_name = "HOURS")]
         overlap_hours: Option<u64>,
     },
-    /// Delete an endpoint, with all events that are set aside.
+    /// Delete an endpoint, with all parked events.
     Remove(Named),
     /// Check the signature of a delivery whose body is on standard input, without a server.
     Verify(Delivery),
@@ -121,7 +121,7 @@ impl Endpoints {
         ApiClient::new(api, "webhook-command").map(Self)
     }
 
-    /// The body of a successful answer.
+    /// The body of a successful response.
     async fn call(
         &self,
         method: Method,
@@ -145,7 +145,7 @@ impl Endpoints {
     }
 }
 
-/// The body of an answer, unless it is a problem.
+/// The body of a response, unless it is a problem.
 fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
     if (200..300).contains(&status) {
         Ok(String::from_utf8(body)?)

@@ -1,6 +1,6 @@
 //! Lemon Squeezy: its webhooks and the mapping of its objects.
 //!
-//! An object is the `data` of an answer (JSON:API): `{"type", "id", "attributes"}`. Its id is text, and the ids in
+//! An object is the `data` of a response (JSON:API): `{"type", "id", "attributes"}`. Its id is text, and the ids in
 //! its attributes are numbers.
 
 pub(crate) mod requests;

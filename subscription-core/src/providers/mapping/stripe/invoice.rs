@@ -15,7 +15,7 @@ use crate::values::Timestamp;
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let root = Place::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
-    // The second place is the one before 2025-03-31.
+    // The second place is the one used before 2025-03-31.
     let subscription = parent.present().or_else(|| root.field("subscription").present());
     let (payments, is_listed) = payments(&root)?;
     let paid_at = root.field("status_transitions").field("paid_at");

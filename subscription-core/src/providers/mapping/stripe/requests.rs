@@ -87,7 +87,7 @@ fn list(list: &ObjectList, after: Option<&str>) -> Option<String> {
     })
 }
 
-/// The page in an answer. The next one begins after its last object.
+/// The page in a response. The next one begins after its last object.
 fn page(mut answer: Value) -> Result<ApiPage, Unmapped> {
     let root = Place::root(&answer);
     let items = root.field("data").items()?;

@@ -96,7 +96,7 @@ pub(super) fn is_small(changes: &ChangeSet) -> bool {
 /// True if no table has two writes, so that an error that names a table names a write, and if at most one
 /// write takes unique values: it comes last, when all versions have been checked. New records may take several,
 /// such as a subscription with its first payment: if one is taken, all new records are looked up again. An update of
-/// a subscription is not counted: it hardly ever changes a unique value.
+/// a subscription is not counted: it rarely changes a unique value.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -171,7 +171,7 @@ impl StatementBuilder {
         format!("unnest({arrays}) AS r ({columns})")
     }
 
-    /// Adds a part that runs after the one before.
+    /// Adds a part that runs after the previous one.
     fn push(&mut self, name: &str, text: &str) {
         self.parts.push(format!("{name} AS ({text})"));
         self.after = format!(" AND (SELECT count(*) FROM {name}) >= 0");

@@ -41,7 +41,7 @@ async fn lock(
     to: &mut PgConnection,
     changes: &ChangeSet,
 ) -> Result<BTreeMap<Key, Version>, sqlx::Error> {
-    // A record that does not exist cannot be locked, so its whole table is. The service never asks for it.
+    // A record that does not exist cannot be locked, so its whole table is. The service never requests it.
     let mut absent = BTreeSet::new();
     for guard in &changes.guards {
         if let Guard::Unchanged { key, version: Version::NEW } = guard {

@@ -1,6 +1,6 @@
 //! Requests of callers who wait at the same time, handled as groups.
 //!
-//! A request is handled at once, unless as many groups as may be are under way. Then it waits, and goes with the others that
+//! A request is handled at once, unless the maximum number of groups is running. Then it waits, and goes with the others that
 //! wait by then into the next group. So no group has begun before its requests came.
 //!
 //! A task of its own handles the groups, so that a caller who is cancelled takes nobody else's request along.
@@ -16,13 +16,13 @@ pub(super) trait Handler: Debug + Send + Sync + 'static {
     type Request: Debug + Send;
     type Answer: Debug + Send;
 
-    /// The groups that may be under way at the same time.
+    /// The groups that may run at the same time.
     const GROUPS_MAX: usize;
 
-    /// The number of requests in the next group, at least 1, if so many wait.
+    /// The number of requests in the next group, at least 1, if that many requests wait.
     fn group_size(waiting: usize) -> usize;
 
-    /// The answers, in the order of the requests.
+    /// The results, in the order of the requests.
     fn handle(
         &self,
         requests: Vec<Self::Request>,
@@ -36,13 +36,13 @@ pub(super) struct Groups<H: Handler> {
     queue: Mutex<Queue<H>>,
 }
 
-/// A request, and the caller who waits for its answer.
+/// A request, and the caller who waits for its result.
 type Waiting<H> = (<H as Handler>::Request, oneshot::Sender<<H as Handler>::Answer>);
 
 #[derive(Debug)]
 struct Queue<H: Handler> {
     waiting: VecDeque<Waiting<H>>,
-    /// The number of groups that are under way.
+    /// The number of groups that are running.
     under_way: usize,
 }
 
@@ -52,7 +52,7 @@ impl<H: Handler> Groups<H> {
         Arc::new(Self { handler, queue: Mutex::new(queue) })
     }
 
-    /// The answer to a request; `None` if the runtime ends before it, or the handler panics.
+    /// The result of a request; `None` if the runtime ends before it, or the handler panics.
     pub(super) async fn answer(self: &Arc<Self>, request: H::Request) -> Option<H::Answer> {
         let (tell, told) = oneshot::channel();
         let begins = {
@@ -76,7 +76,7 @@ impl<H: Handler> Groups<H> {
 /// A task that handles groups until nobody waits.
 struct Running<H: Handler> {
     groups: Arc<Groups<H>>,
-    /// True once the task is no longer counted as under way.
+    /// True once the task is no longer counted as running.
     is_done: bool,
 }
 
@@ -86,7 +86,7 @@ impl<H: Handler> Running<H> {
             let (requests, callers): (Vec<_>, Vec<_>) = next.into_iter().unzip();
             let answers = self.groups.handler.handle(requests).await;
             for (caller, answer) in callers.into_iter().zip(answers) {
-                // A caller who was cancelled needs no answer.
+                // A caller who was cancelled needs no result.
                 caller.send(answer).ok();
             }
         }
@@ -110,7 +110,7 @@ impl<H: Handler> Running<H> {
 impl<H: Handler> Drop for Running<H> {
     fn drop(&mut self) {
         if !self.is_done {
-            // The runtime has ended, or the handler has panicked. The callers who wait are told so.
+            // The runtime has ended, or the handler has panicked. The callers who wait get an error.
             let mut queue = self.groups.queue();
             queue.under_way -= 1;
             queue.waiting.clear();

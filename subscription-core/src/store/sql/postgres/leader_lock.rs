@@ -17,7 +17,7 @@ use super::clock_skew::ClockSkew;
 use crate::values::SystemClock;
 use crate::values::clock::Clock as _;
 
-/// How long the database may take to connect, or to answer.
+/// How long the database may take to connect, or to respond.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Lets the server end a session whose client is gone or hangs: timeouts in milliseconds, and the seconds and

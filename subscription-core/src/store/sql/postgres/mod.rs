@@ -42,7 +42,7 @@ use crate::values::Timestamp;
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///
 /// Most commits are one statement and one round trip. A commit that returned `Ok` is as durable as the
-/// database is set to be. A restart of the database fails the calls that are under way and no others.
+/// database is set to be. A restart of the database fails the running calls and no others.
 pub type PostgresStore = SqlStore<Postgres>;
 
 /// The PostgreSQL database of a [`PostgresStore`].
@@ -59,7 +59,7 @@ pub struct Postgres {
 }
 
 impl PostgresStore {
-    /// Waits for calls that are under way, and closes the connections.
+    /// Waits for running calls, and closes the connections.
     pub async fn close(&self) {
         self.0.stop.notify_waiters();
         self.0.pool.close().await;

@@ -8,13 +8,13 @@
 //! RELEASE several
 //! ```
 //!
-//! The first statement of a set checks all versions, and each of the others writes only if the one before it has written:
+//! The first statement of a set checks all versions, and each of the others writes only if the previous one has written:
 //! a set that is refused by a version writes nothing. A key or a unique value that is taken is an error, and undoes
 //! all sets of the message; so does a version, if the set inserts a second record. Either way `commit.rs` finds the
 //! reason, one set after the other.
 //!
 //! SQLite copies the pages that a statement changes if the statement may have to be undone alone. `OR FAIL`, and
-//! `VALUES` instead of `SELECT` where a function is called, tell it that none has to.
+//! `VALUES` instead of `SELECT` where a function is called, show it that no statement has to.
 //!
 //! The sets of a message have the same text, and their number is a power of two, so that few texts are prepared.
 

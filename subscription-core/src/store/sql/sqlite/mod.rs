@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A store in one SQLite file.
 ///
 /// One process opens the file, and one task in it writes: change sets that wait for it share a transaction,
-/// and so a flush of the disk; a refused one is rolled back by itself. Readers go on beside it. Deleted rows
+/// and so a flush of the disk; a refused one is rolled back by itself. Readers continue beside it. Deleted rows
 /// are overwritten in the file, and gone from its log a second later or when the last reader of them is done.
 /// A commit that returned `Ok` survives a power cut, unless the file was opened with
 /// [`SqliteOptions::relaxed`].
@@ -111,7 +111,7 @@ impl SqliteOptions {
             // The pages that a savepoint may have to restore stay in memory, and reach no file beside this one.
             .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
-            // SQLite's thread goes on while the task of the writer prepares the next message.
+            // SQLite's thread continues while the task of the writer prepares the next message.
             .row_buffer_size(STATEMENTS_MAX)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());

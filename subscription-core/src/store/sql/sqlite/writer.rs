@@ -212,7 +212,7 @@ impl Queue {
         Self { jobs, work, batches, lending, closing }
     }
 
-    /// Waits for a job, unless a batch is under way, or until deleted rows are to be erased; false once the queue is
+    /// Waits for a job, unless a batch is running, or until deleted rows are to be erased; false once the queue is
     /// closed.
     async fn next(&mut self, is_busy: bool, traces: &Traces) -> bool {
         let waits = self.is_for_others() || !self.batches.is_empty() || !self.closing.is_empty();

@@ -12,7 +12,7 @@ use crate::webhooks::{Delivery, DisabledReason, Endpoint};
 const OUTCOMES_MAX: usize = 100;
 /// The longest time until an outcome is committed, and the shortest between two commits of a few.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
-/// A cursor that passed only events that are not wanted is committed after so many of them, or so much time.
+/// A cursor that passed only unwanted events is committed after this number of them, or after this time.
 const PASSED_MAX: u64 = 10_000;
 const PASSED_FOR: Duration = Duration::from_hours(1);
 
@@ -22,7 +22,7 @@ impl EndpointQueue {
         self.changed_at.is_some()
     }
 
-    /// When its changes must be committed, while so many tries are in flight.
+    /// When its changes must be committed, with this number of tries in flight.
     pub(crate) fn commit_at(&self, in_flight: usize) -> Option<Timestamp> {
         let Some(changed_at) = self.changed_at else {
             let passed = self.window.cursor().saturating_sub(self.delivery.body.cursor);

@@ -230,7 +230,7 @@ impl EndpointQueue {
         }
     }
 
-    /// The next step, while so many tries are in flight. The feed may have new events since this tick.
+    /// The next step, with this number of tries in flight. The feed may have new events since this tick.
     pub(crate) fn step(
         &self,
         in_flight: usize,

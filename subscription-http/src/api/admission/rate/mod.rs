@@ -54,7 +54,7 @@ impl Quota {
     }
 }
 
-/// The rate limits of a server; `None` is no limit.
+/// The rate limits of a server; `None` means unlimited.
 ///
 /// The address of a caller is found by `x-forwarded-for` if the proxy is trusted; of IPv6 the first 64
 /// bits count. A request without an address is not limited by address.
@@ -71,7 +71,7 @@ pub struct RateLimits {
     /// `client-id` are refused. An address that a client asserts does not count here.
     pub failed_clients: Option<Quota>,
     /// All requests of a confidential client, from any address. Public clients have no such limit: their id
-    /// is no secret, so that anybody could use it up for all of their users.
+    /// is public, so that anybody could use it up for all of their users.
     pub client: Option<Quota>,
     /// All requests of an address.
     pub address: Option<Quota>,

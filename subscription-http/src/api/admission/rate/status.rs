@@ -27,7 +27,7 @@ impl RateStatus {
         Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
     }
 
-    /// Too many observations at payment providers were asked for.
+    /// Too many observations at payment providers were requested.
     pub(crate) const fn provider_syncs(wait: Duration) -> Self {
         let quota = Quota::new(OBSERVATIONS_PER_SECOND, Duration::from_secs(1));
         Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }

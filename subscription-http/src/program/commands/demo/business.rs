@@ -120,7 +120,7 @@ impl Business {
         }
     }
 
-    /// Takes the steps that are due, and collects the payments that they ask for.
+    /// Takes the steps that are due, and collects the payments that they request.
     async fn run_clock(&mut self) -> Result<(), Failure> {
         while self.billing.advance(usize::MAX).await?.more {}
         let now = self.service().now();
