@@ -12,7 +12,7 @@ use crate::values::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// What a set does with the records of a table.
+/// The use that a set makes of the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Guarded,
@@ -66,10 +66,10 @@ fn names_one_of(written: &HashSet<Key>, changes: &ChangeSet) -> bool {
         || changes.writes.iter().any(|write| written.contains(&write.key()))
 }
 
-/// The tables of a set, and what it does with their records.
+/// The tables of a set, and the use that it makes of their records.
 type Roles = BTreeMap<&'static str, Role>;
 
-/// What a set does with each of its tables; `None` if it must be committed alone. A commit with a notification waits for
+/// The tables of a set; `None` if it must be committed alone. A commit with a notification waits for
 /// every other such commit, so these go alone.
 fn roles(changes: &ChangeSet) -> Option<Roles> {
     if !is_small(changes) || !is_of_versions(changes) || notifications(changes).next().is_some() {
