@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Limits;
 use super::activity::{Activity, Phase, PhaseTimer};
-use super::peers::Place;
+use super::peers::PeerSlot;
 use super::sniffed_stream::SniffedStream;
 use crate::api::Api;
 use crate::api::admission::request_head;
@@ -80,7 +80,7 @@ pub(super) struct Connection {
     /// True once the server stops.
     pub(super) stopped: watch::Receiver<bool>,
     /// Counts the connection among those of its address.
-    pub(super) place: Place,
+    pub(super) slot: PeerSlot,
 }
 
 impl Connection {
@@ -112,7 +112,7 @@ impl Connection {
                 Future: Send + 'static,
             > + Send,
     {
-        let Self { mut limits, mut stopped, place: _place, .. } = self;
+        let Self { mut limits, mut stopped, slot: _slot, .. } = self;
         let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
         let mut timer = PhaseTimer::start();
         let mut stopping = false;

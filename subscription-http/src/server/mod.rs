@@ -156,7 +156,7 @@ impl Server {
                 }
                 accepted = accept(&listener), if connections.len() < limits.connections => accepted,
             };
-            let Some(place) = peers.enter(address.ip(), limits.connections_per_peer) else {
+            let Some(slot) = peers.enter(address.ip(), limits.connections_per_peer) else {
                 tracing::warn!(peer = %address.ip(), "connection refused: too many of one address");
                 continue;
             };
@@ -166,7 +166,7 @@ impl Server {
                     let api = api.clone();
                     let peer = address.ip();
                     let stopped = stopped.clone();
-                    let connection = Connection { api, peer, limits, stopped, place };
+                    let connection = Connection { api, peer, limits, stopped, slot };
                     connections.spawn_on(connection.serve(stream, &protocols), &worker);
                 }
                 Err(error) => tracing::debug!(%error, "connection closed before it was served"),

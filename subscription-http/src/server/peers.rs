@@ -11,25 +11,25 @@ pub(super) struct Peers {
 }
 
 /// One connection of an address, until it is dropped.
-pub(super) struct Place {
+pub(super) struct PeerSlot {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     ip: IpAddr,
 }
 
 impl Peers {
     /// Counts a connection; `None` if the address has `most` already.
-    pub(super) fn enter(&self, ip: IpAddr, most: usize) -> Option<Place> {
+    pub(super) fn enter(&self, ip: IpAddr, most: usize) -> Option<PeerSlot> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(ip).or_default();
         if *count >= most {
             return None;
         }
         *count += 1;
-        Some(Place { counts: Arc::clone(&self.counts), ip })
+        Some(PeerSlot { counts: Arc::clone(&self.counts), ip })
     }
 }
 
-impl Drop for Place {
+impl Drop for PeerSlot {
     fn drop(&mut self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.ip) {

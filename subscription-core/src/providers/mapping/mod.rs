@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::finding::{Finding, Unmapped, Webhook};
 use self::object::{ObjectId, ObjectKind, ProviderKind};
-use self::read::Place;
+use self::read::JsonPath;
 use crate::providers::PauseMeans;
 use crate::values::{Email, UserId};
 
@@ -41,7 +41,7 @@ pub fn map(
 /// The subscription of a checkout session (Stripe), and the user whom the checkout was made for.
 #[doc(hidden)]
 pub fn session(value: &Value) -> Result<(ObjectId, Option<UserId>), Unmapped> {
-    let session = Place::root(value);
+    let session = JsonPath::root(value);
     let subscription = session.field("subscription").present().ok_or(Unmapped::NotASubscription)?;
     Ok((subscription.id()?, session.field("client_reference_id").parsed().ok()))
 }
@@ -49,18 +49,18 @@ pub fn session(value: &Value) -> Result<(ObjectId, Option<UserId>), Unmapped> {
 /// The invoice of an invoice payment (Stripe).
 #[doc(hidden)]
 pub fn invoice_of(value: &Value) -> Result<ObjectId, Unmapped> {
-    Place::root(value).field("invoice").id()
+    JsonPath::root(value).field("invoice").id()
 }
 
 /// The payment intent of a refund or a dispute (Stripe).
 #[doc(hidden)]
 pub fn intent_of(value: &Value) -> Result<ObjectId, Unmapped> {
-    let intent = Place::root(value).field("payment_intent").present();
+    let intent = JsonPath::root(value).field("payment_intent").present();
     intent.ok_or(Unmapped::NotASubscription)?.id()
 }
 
 /// The e-mail address of a customer (Stripe).
 #[doc(hidden)]
 pub fn email_of(value: &Value) -> Option<Email> {
-    Place::root(value).field("email").parsed().ok()
+    JsonPath::root(value).field("email").parsed().ok()
 }

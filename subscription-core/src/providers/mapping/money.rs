@@ -5,7 +5,7 @@
 use rust_decimal::Decimal;
 
 use super::finding::Unmapped;
-use super::read::Place;
+use super::read::JsonPath;
 use crate::values::{Amount, Currency};
 
 /// The currencies that Stripe counts in whole units.
@@ -29,9 +29,9 @@ pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
 /// An amount of Lemon Squeezy, with the digits of ISO 4217. If these are not 2, the amount must be the one in
 /// the text for people (`¥1,000`), because the provider does not say how many digits it uses.
 pub(crate) fn lemon_squeezy(
-    units: &Place<'_>,
+    units: &JsonPath<'_>,
     currency: Currency,
-    formatted: &Place<'_>,
+    formatted: &JsonPath<'_>,
 ) -> Result<Amount, Unmapped> {
     let amount =
         amount(units.integer()?, currency.digits(), currency).ok_or_else(|| units.unreadable())?;

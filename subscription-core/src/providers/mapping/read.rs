@@ -10,12 +10,12 @@ use crate::values::Timestamp;
 
 /// A value in an object and its path, such as `/items/data/0/price/id`. A missing field has the value null.
 #[derive(Debug, Clone)]
-pub(crate) struct Place<'a> {
+pub(crate) struct JsonPath<'a> {
     value: &'a Value,
     path: String,
 }
 
-impl<'a> Place<'a> {
+impl<'a> JsonPath<'a> {
     /// The whole object.
     pub(crate) const fn root(value: &'a Value) -> Self {
         Self { value, path: String::new() }

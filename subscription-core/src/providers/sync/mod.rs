@@ -15,7 +15,7 @@ use super::follow::observation::{Observation, Ticket};
 use super::follow::outcome::{EventOutcome, Interrupted};
 use super::inbox::documents::{EVENTS, link_uuid};
 use super::mapping;
-use super::mapping::read::Place;
+use super::mapping::read::JsonPath;
 use crate::error::Error;
 use crate::providers::{ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing};
 use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
@@ -124,7 +124,7 @@ impl Providers {
         let named = if kind == ObjectKind::PaymentIntent {
             mapping::intent_of(item)
         } else {
-            Place::root(item).field("id").id()
+            JsonPath::root(item).field("id").id()
         };
         let now = self.now();
         let found = match named {

@@ -36,7 +36,7 @@ impl SortValue for SortKey {
 }
 
 /// A place in a list: the sort value, and the record's id as a number, which compares faster than its bytes.
-pub(super) type Place<V> = (V, u128);
+pub(super) type IndexKey<V> = (V, u128);
 
 /// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
 #[derive(Debug)]
@@ -79,11 +79,11 @@ impl<V, T> Default for Lists<V, T> {
 }
 
 impl<V: SortValue, T> Lists<V, T> {
-    pub(super) fn insert(&mut self, list: u128, (value, id): Place<V>, record: &Arc<T>) {
+    pub(super) fn insert(&mut self, list: u128, (value, id): IndexKey<V>, record: &Arc<T>) {
         self.0.insert(Entry { list, value, id }, Arc::clone(record));
     }
 
-    pub(super) fn remove(&mut self, list: u128, (value, id): Place<V>) {
+    pub(super) fn remove(&mut self, list: u128, (value, id): IndexKey<V>) {
         self.0.remove(&Entry { list, value, id });
     }
 
@@ -105,7 +105,7 @@ impl<V: SortValue, T> Lists<V, T> {
         &self,
         list: u128,
         direction: Direction,
-        (value, id): &Place<V>,
+        (value, id): &IndexKey<V>,
     ) -> Range<'_, Entry<V>, Arc<T>> {
         let from = Entry { list, value: value.clone(), id: *id };
         match direction {
@@ -122,7 +122,7 @@ impl<V: SortValue, T> Lists<V, T> {
 pub(super) fn walk<'a, V: SortValue, T>(
     filters: &[Filter<'a, V, T>],
     direction: Direction,
-    from: Option<Place<V>>,
+    from: Option<IndexKey<V>>,
 ) -> Box<dyn Iterator<Item = (&'a V, &'a Arc<T>)> + 'a> {
     let Some(from) = from else { return Box::new(std::iter::empty()) };
     if let [(lists, names)] = filters
@@ -148,7 +148,7 @@ pub(super) fn after<V: SortValue>(
     position: Option<&Position>,
     direction: Direction,
     value: impl Fn(&SortKey) -> V,
-) -> Option<Place<V>> {
+) -> Option<IndexKey<V>> {
     match (position, direction) {
         (Some(Position { key, id }), _) => successor(direction, &(value(key), id.as_u128())),
         (None, Direction::Ascending) => Some((V::LOWEST, 0)),
@@ -157,7 +157,7 @@ pub(super) fn after<V: SortValue>(
 }
 
 /// The next place after `place`: the id plus one.
-fn successor<V: Clone>(direction: Direction, (value, id): &Place<V>) -> Option<Place<V>> {
+fn successor<V: Clone>(direction: Direction, (value, id): &IndexKey<V>) -> Option<IndexKey<V>> {
     let id = match direction {
         Direction::Ascending => id.checked_add(1)?,
         Direction::Descending => id.checked_sub(1)?,
@@ -178,7 +178,7 @@ struct Cursor<'a, V, T> {
 }
 
 impl<'a, V: SortValue, T> Cursor<'a, V, T> {
-    fn new(lists: &'a Lists<V, T>, list: u128, direction: Direction, from: &Place<V>) -> Self {
+    fn new(lists: &'a Lists<V, T>, list: u128, direction: Direction, from: &IndexKey<V>) -> Self {
         let ahead = lists.ahead(list, direction, from);
         let mut cursor = Self { lists, list, direction, ahead, at: None };
         cursor.step();
@@ -193,12 +193,12 @@ impl<'a, V: SortValue, T> Cursor<'a, V, T> {
         self.at = entry.map(|(entry, record)| (&entry.value, entry.id, record));
     }
 
-    fn is_before(&self, place: &Place<V>) -> bool {
+    fn is_before(&self, place: &IndexKey<V>) -> bool {
         self.at.is_some_and(|(value, id, _)| is_before(self.direction, (value, id), of(place)))
     }
 
     /// Moves to the first record that is not before `place`.
-    fn seek(&mut self, place: &Place<V>) -> Option<(&'a V, u128, &'a Arc<T>)> {
+    fn seek(&mut self, place: &IndexKey<V>) -> Option<(&'a V, u128, &'a Arc<T>)> {
         for _ in 0..STEPS_MAX {
             if !self.is_before(place) {
                 break;
@@ -213,7 +213,7 @@ impl<'a, V: SortValue, T> Cursor<'a, V, T> {
     }
 }
 
-const fn of<V>((value, id): &Place<V>) -> (&V, u128) {
+const fn of<V>((value, id): &IndexKey<V>) -> (&V, u128) {
     (value, *id)
 }
 
@@ -229,7 +229,7 @@ fn is_before<V: Ord>(direction: Direction, a: (&V, u128), b: (&V, u128)) -> bool
 struct Walk<'a, V, T> {
     filters: Vec<Vec<Cursor<'a, V, T>>>,
     direction: Direction,
-    from: Option<Place<V>>,
+    from: Option<IndexKey<V>>,
 }
 
 impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::index::{Lists, Place, after, due, page, walk};
+use super::index::{IndexKey, Lists, after, due, page, walk};
 use super::{ById, free};
 use crate::payments::Payment;
 use crate::store::due::DuePayments;
@@ -25,7 +25,7 @@ pub(super) struct PaymentTable {
 const ALL: u128 = 0;
 
 /// The place of a payment that is due, and the name of its list.
-fn due_place(payment: &Payment) -> Option<(u128, Place<i64>)> {
+fn due_place(payment: &Payment) -> Option<(u128, IndexKey<i64>)> {
     let place = (payment.action_at()?.micros(), payment.id.uuid().as_u128());
     Some((payment.status as u128, place))
 }

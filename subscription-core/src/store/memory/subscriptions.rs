@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::access::{ClassChanges, Listed};
-use super::index::{Filter, Lists, Place, SortValue, after, due, page, walk};
+use super::index::{Filter, IndexKey, Lists, SortValue, after, due, page, walk};
 use super::{ById, free};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::due::DueSubscriptions;
@@ -52,14 +52,14 @@ fn user_name(listed: &Listed) -> u128 {
 }
 
 impl<V: SortValue> Order<V> {
-    fn insert(&mut self, listed: &Listed, place: &Place<V>) {
+    fn insert(&mut self, listed: &Listed, place: &IndexKey<V>) {
         let record = &listed.record;
         self.all.insert(ALL, place.clone(), record);
         self.by_plan.insert(plan_name(listed), place.clone(), record);
         self.by_class.insert(class_name(listed.class), place.clone(), record);
     }
 
-    fn remove(&mut self, listed: &Listed, place: &Place<V>) {
+    fn remove(&mut self, listed: &Listed, place: &IndexKey<V>) {
         self.all.remove(ALL, place.clone());
         self.by_plan.remove(plan_name(listed), place.clone());
         self.by_class.remove(class_name(listed.class), place.clone());
@@ -96,7 +96,7 @@ fn renewal(key: &SortKey) -> i64 {
 }
 
 impl Listed {
-    fn places(&self) -> (Place<()>, Place<i64>) {
+    fn places(&self) -> (IndexKey<()>, IndexKey<i64>) {
         let id = self.record.id.uuid().as_u128();
         let renewal = self.record.renews_at.map_or(i64::HIGHEST, Timestamp::micros);
         (((), id), (renewal, id))

@@ -98,12 +98,12 @@ struct News {
 }
 
 /// A place among the waiting requests, free again once it is dropped.
-struct Place<'p> {
+struct WaitingSlot<'p> {
     polls: &'p LongPolls,
     client: &'p Slug,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingSlot<'_> {
     fn drop(&mut self) {
         let mut waiting = self.polls.waiting();
         waiting.total -= 1;
@@ -157,7 +157,7 @@ impl LongPolls {
         if wait.is_zero() || !is_at_end(&page) {
             return Ok(page);
         }
-        let _place = self.enter(client, page.last)?;
+        let _slot = self.enter(client, page.last)?;
         let mut end = std::pin::pin!(sleep_until(Instant::now() + wait));
         while is_at_end(&page) {
             tokio::select! {
@@ -187,7 +187,7 @@ impl LongPolls {
     }
 
     /// Takes a place for a request that has read the feed up to `last`.
-    fn enter<'p>(&'p self, client: &'p Slug, last: u64) -> Result<Place<'p>, Refusal> {
+    fn enter<'p>(&'p self, client: &'p Slug, last: u64) -> Result<WaitingSlot<'p>, Refusal> {
         let mut waiting = self.waiting();
         let of_client = waiting.by_client.get(client).copied().unwrap_or_default();
         if of_client >= WAITING_PER_CLIENT {
@@ -202,7 +202,7 @@ impl LongPolls {
         waiting.total += 1;
         waiting.by_client.insert(client.clone(), of_client + 1);
         self.gauge.inc();
-        Ok(Place { polls: self, client })
+        Ok(WaitingSlot { polls: self, client })
     }
 
     /// Waits for the turn to read for all, and then reads the feed after each commit and each second, until there

@@ -13,7 +13,7 @@ use super::finding::{
 };
 use super::money;
 use super::object::{ObjectKind, ObjectRef};
-use super::read::Place;
+use super::read::JsonPath;
 use crate::payments::{PaymentKind, PaymentStatus};
 use crate::providers::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
@@ -31,7 +31,7 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
     let Ok(payload) = serde_json::from_slice::<Value>(body) else {
         return Webhook::Unreadable { event_type: None, path: "".into() };
     };
-    let payload = Place::root(&payload);
+    let payload = JsonPath::root(&payload);
     let name = payload.field("meta").field("event_name");
     let visible = |name: &&str| name.len() <= 100 && name.bytes().all(|b| b.is_ascii_graphic());
     let name = name.text().ok().filter(|name| !name.is_empty()).filter(visible);
@@ -50,7 +50,7 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
 }
 
 /// The object that a webhook names; `None` if its type is not followed.
-fn hint(payload: &Place<'_>, name: Option<&str>) -> Result<Option<Hint>, Unmapped> {
+fn hint(payload: &JsonPath<'_>, name: Option<&str>) -> Result<Option<Hint>, Unmapped> {
     let meta = payload.field("meta");
     let data = payload.field("data");
     let r#type = data.field("type").text()?;
@@ -69,7 +69,7 @@ fn hint(payload: &Place<'_>, name: Option<&str>) -> Result<Option<Hint>, Unmappe
 
 /// Maps an object. A pause names its own meaning, so the setting for it is not used.
 pub(crate) fn map(kind: ObjectKind, object: &Value, _: PauseMeans) -> Result<Finding, Unmapped> {
-    let object = Place::root(object);
+    let object = JsonPath::root(object);
     let (r#type, attributes) = (object.field("type"), object.field("attributes"));
     if !TYPES.contains(&(r#type.text()?, kind)) {
         return Err(r#type.unreadable());
@@ -92,13 +92,13 @@ pub(crate) fn map(kind: ObjectKind, object: &Value, _: PauseMeans) -> Result<Fin
     }
 }
 
-fn subscription(object: FoundObject, from: &Place<'_>) -> Result<FoundSubscription, Unmapped> {
+fn subscription(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundSubscription, Unmapped> {
     use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Unpaid};
     let moment = |name| from.field(name).parsed::<Timestamp>();
     let place = from.field("status");
     let (status, trial_ends_at, resumes_at, renews_at, ends_at) = match place.text()? {
         "on_trial" => {
-            let trial_ends_at = from.field("trial_ends_at").optional(Place::parsed)?;
+            let trial_ends_at = from.field("trial_ends_at").optional(JsonPath::parsed)?;
             let renews_at = trial_ends_at.map_or_else(|| moment("renews_at"), Ok)?;
             (OnTrial, trial_ends_at, None, Renewal::At(renews_at), None)
         }
@@ -138,18 +138,18 @@ fn subscription(object: FoundObject, from: &Place<'_>) -> Result<FoundSubscripti
 }
 
 /// The status by the mode of a pause, and the end of the pause.
-fn pause(from: &Place<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>), Unmapped> {
+fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>), Unmapped> {
     let mode = from.field("mode");
     let status = match mode.text()? {
         "void" => SubscriptionStatus::Paused,
         "free" => SubscriptionStatus::Active,
         _ => return Err(mode.unreadable()),
     };
-    Ok((status, from.field("resumes_at").optional(Place::parsed)?))
+    Ok((status, from.field("resumes_at").optional(JsonPath::parsed)?))
 }
 
 /// The quantity of an item. There is no item in a trial, and no quantity if the usage is billed: then it is 1.
-fn quantity(item: &Place<'_>) -> Result<Quantity, Unmapped> {
+fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     let quantity = item.field("quantity");
     let by_usage = item.field("is_usage_based").flag().unwrap_or(false);
     if by_usage || item.clone().present().is_none() {
@@ -165,7 +165,7 @@ fn without_query(url: &str) -> Option<Href> {
     page.starts_with("https://").then(|| page.parse().ok()).flatten()
 }
 
-fn invoice(object: FoundObject, from: &Place<'_>) -> Result<FoundInvoice, Unmapped> {
+fn invoice(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundInvoice, Unmapped> {
     let reason = from.field("billing_reason");
     let status = from.field("status");
     let kind = match reason.text()? {
@@ -194,7 +194,7 @@ fn invoice(object: FoundObject, from: &Place<'_>) -> Result<FoundInvoice, Unmapp
     })
 }
 
-fn order(object: FoundObject, from: &Place<'_>) -> Result<FoundOrder, Unmapped> {
+fn order(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundOrder, Unmapped> {
     use SubscriptionStatus::{Active, Expired, Pending};
     let place = from.field("status");
     let (status, paid) = match place.text()? {
@@ -219,15 +219,15 @@ fn order(object: FoundObject, from: &Place<'_>) -> Result<FoundOrder, Unmapped> 
 }
 
 /// True if more than nothing and less than all was refunded. The status may still be `paid` then.
-fn is_partly_refunded(from: &Place<'_>) -> Result<bool, Unmapped> {
-    let refunded = from.field("refunded_amount").optional(Place::integer)?.unwrap_or(0);
+fn is_partly_refunded(from: &JsonPath<'_>) -> Result<bool, Unmapped> {
+    let refunded = from.field("refunded_amount").optional(JsonPath::integer)?.unwrap_or(0);
     Ok(0 < refunded && refunded < from.field("total").integer()?)
 }
 
 /// The payment of an invoice or order; `None` if its amount is 0.
 fn payment(
     external_id: ExternalId,
-    from: &Place<'_>,
+    from: &JsonPath<'_>,
     status: PaymentStatus,
 ) -> Result<Option<FoundPayment>, Unmapped> {
     let currency: Currency = from.field("currency").parsed()?;
@@ -239,7 +239,7 @@ fn payment(
     Ok(Some(FoundPayment { external_id, amount, currency, status }))
 }
 
-fn sold(from: &Place<'_>) -> Result<Sold, Unmapped> {
+fn sold(from: &JsonPath<'_>) -> Result<Sold, Unmapped> {
     let id = |name| from.field(name).id().map(Some);
     Ok(Sold { price: id("variant_id")?, product: id("product_id")? })
 }

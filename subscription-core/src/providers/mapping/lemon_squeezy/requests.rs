@@ -6,7 +6,7 @@ use crate::providers::ApiPage;
 use crate::providers::api::requests::Requests;
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
-use crate::providers::mapping::read::Place;
+use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
 pub(in crate::providers) const REQUESTS: Requests = Requests {
@@ -60,12 +60,12 @@ fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<Api
         | ObjectList::InvoicePaymentsOf(_)
         | ObjectList::SessionsOf(_) => Timestamp::MIN,
     };
-    let root = Place::root(&answer);
+    let root = JsonPath::root(&answer);
     let counts = root.field("meta").field("page");
     let total = counts.field("total").integer()?;
     let pages = counts.field("lastPage").integer()?;
     // An object without a readable time stays: its mapping says what is wrong with it.
-    let is_old = |object: &Place<'_>| {
+    let is_old = |object: &JsonPath<'_>| {
         let created_at = object.field("attributes").field("created_at").parsed::<Timestamp>();
         created_at.is_ok_and(|created_at| created_at < since)
     };

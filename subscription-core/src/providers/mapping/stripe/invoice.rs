@@ -8,12 +8,12 @@ use crate::providers::mapping::finding::{
     FoundInvoice, FoundPayment, FoundPeriods, Sold, Unmapped,
 };
 use crate::providers::mapping::money;
-use crate::providers::mapping::read::Place;
+use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
 /// Maps an invoice with its payments, their intents and charges, and the added field `disputes`.
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
-    let root = Place::root(value);
+    let root = JsonPath::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
     // The second place is the one used before 2025-03-31.
     let subscription = parent.present().or_else(|| root.field("subscription").present());
@@ -22,7 +22,7 @@ pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let found = FoundInvoice {
         object: object(&root)?,
         subscription: subscription.ok_or(Unmapped::NotASubscription)?.id()?,
-        kind: match root.field("billing_reason").optional(Place::text)? {
+        kind: match root.field("billing_reason").optional(JsonPath::text)? {
             Some("subscription_create") => Some(PaymentKind::Initial),
             Some("subscription_cycle") => Some(PaymentKind::Renewal),
             Some("subscription_update") => Some(PaymentKind::Proration),
@@ -30,13 +30,13 @@ pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
         },
         periods: FoundPeriods::Lines(lines(&root)?),
         payments,
-        unlisted_since: if is_listed { None } else { paid_at.optional(Place::seconds)? },
+        unlisted_since: if is_listed { None } else { paid_at.optional(JsonPath::seconds)? },
     };
     if found.payments.is_empty() { Err(Unmapped::ZeroAmount) } else { Ok(found) }
 }
 
 /// The periods of the lines that have a price, those of prorations last.
-fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
+fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
         let details = line.field("pricing").field("price_details").present();
@@ -65,11 +65,11 @@ fn lines(root: &Place<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped
 }
 
 /// The payments of an invoice whose amount is not 0, and whether the list of payments has all of them.
-fn payments(root: &Place<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
+fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
     let invoice =
         one_of(&root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
-    let disputes = root.field("disputes").optional(Place::items)?.unwrap_or_default();
-    let mut elsewhere = match root.field("paid_out_of_band").optional(Place::flag)? {
+    let disputes = root.field("disputes").optional(JsonPath::items)?.unwrap_or_default();
+    let mut elsewhere = match root.field("paid_out_of_band").optional(JsonPath::flag)? {
         _ if invoice != "paid" => 0,
         Some(true) => root.field("amount_due").integer()?,
         _ => root.field("amount_paid").integer()?,
@@ -92,8 +92,8 @@ fn payments(root: &Place<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
 
 /// A payment with this id, in the currency that `place` has; `None` if its amount is 0.
 fn payment(
-    named: &Place<'_>,
-    place: &Place<'_>,
+    named: &JsonPath<'_>,
+    place: &JsonPath<'_>,
     units: i64,
     status: PaymentStatus,
 ) -> Result<Option<FoundPayment>, Unmapped> {
@@ -108,35 +108,36 @@ fn payment(
 /// A payment of an invoice.
 struct Entry<'a> {
     /// The invoice payment; before 2025-03-31 the invoice.
-    place: Place<'a>,
+    place: JsonPath<'a>,
     /// The status of the invoice payment: none before 2025-03-31.
     status: Option<&'a str>,
-    units: Place<'a>,
+    units: JsonPath<'a>,
     /// The place whose id is the payment's.
-    named: Place<'a>,
-    intent: Option<Place<'a>>,
-    charge: Option<Place<'a>>,
+    named: JsonPath<'a>,
+    intent: Option<JsonPath<'a>>,
+    charge: Option<JsonPath<'a>>,
 }
 
 /// The payments in the list of them; before 2025-03-31 the one of the invoice itself, if it has one.
-fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
+fn entries<'a>(root: &JsonPath<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     let list = root.field("payments");
-    let read = |place: &Place<'a>, payment: &Place<'a>, status: Option<&'a str>, unpaid: &str| {
-        let intent = payment.field("payment_intent").present();
-        let charge = payment.field("charge").present();
-        let record = payment.field("payment_record").present();
-        let named = intent.as_ref().or(charge.as_ref()).or(record.as_ref()).cloned()?;
-        let paid = place.field("amount_paid").present();
-        let paid = paid.filter(|paid| status.is_some() || paid.integer() != Ok(0));
-        Some(Entry {
-            units: paid.unwrap_or_else(|| place.field(unpaid)),
-            charge: charge.or_else(|| intent.as_ref()?.field("latest_charge").present()),
-            place: place.clone(),
-            status,
-            named,
-            intent,
-        })
-    };
+    let read =
+        |place: &JsonPath<'a>, payment: &JsonPath<'a>, status: Option<&'a str>, unpaid: &str| {
+            let intent = payment.field("payment_intent").present();
+            let charge = payment.field("charge").present();
+            let record = payment.field("payment_record").present();
+            let named = intent.as_ref().or(charge.as_ref()).or(record.as_ref()).cloned()?;
+            let paid = place.field("amount_paid").present();
+            let paid = paid.filter(|paid| status.is_some() || paid.integer() != Ok(0));
+            Some(Entry {
+                units: paid.unwrap_or_else(|| place.field(unpaid)),
+                charge: charge.or_else(|| intent.as_ref()?.field("latest_charge").present()),
+                place: place.clone(),
+                status,
+                named,
+                intent,
+            })
+        };
     if list.clone().present().is_none() {
         let entry = read(root, root, None, "amount_due");
         let elsewhere = root.field("paid_out_of_band").flag() == Ok(true);
@@ -147,7 +148,7 @@ fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
             entry => Ok(entry.into_iter().collect()),
         };
     }
-    let entry = |place: &Place<'a>| {
+    let entry = |place: &JsonPath<'a>| {
         let payment = place.field("payment");
         let status = one_of(&place.field("status"), &["open", "paid", "canceled"])?;
         read(place, &payment, Some(status), "amount_requested").ok_or_else(|| payment.unreadable())
@@ -156,7 +157,7 @@ fn entries<'a>(root: &Place<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
 }
 
 impl Entry<'_> {
-    fn status(&self, invoice: &str, disputes: &[Place<'_>]) -> Result<PaymentStatus, Unmapped> {
+    fn status(&self, invoice: &str, disputes: &[JsonPath<'_>]) -> Result<PaymentStatus, Unmapped> {
         if let Some(charge) = &self.charge {
             let dispute = disputed(charge, disputes)?;
             let refunded = charge.field("refunded").flag()?;
@@ -170,7 +171,8 @@ impl Entry<'_> {
             }
         }
         let intent = self.intent.as_ref().map(|intent| one_of(&intent.field("status"), &INTENT));
-        let declined = |intent: &Place<'_>| intent.field("last_payment_error").present().is_some();
+        let declined =
+            |intent: &JsonPath<'_>| intent.field("last_payment_error").present().is_some();
         let declined = self.intent.as_ref().is_some_and(declined);
         Ok(match intent.transpose()? {
             Some("succeeded") => PaymentStatus::Succeeded,
@@ -198,7 +200,10 @@ const INTENT: [&str; 7] = [
 
 /// Disputed if a dispute of the charge is open, refunded if one is lost; else none. The flag of the charge stays
 /// when its disputes are over, so these decide; if there are none, the flag does.
-fn disputed(charge: &Place<'_>, disputes: &[Place<'_>]) -> Result<Option<PaymentStatus>, Unmapped> {
+fn disputed(
+    charge: &JsonPath<'_>,
+    disputes: &[JsonPath<'_>],
+) -> Result<Option<PaymentStatus>, Unmapped> {
     if !charge.field("disputed").flag()? {
         return Ok(None);
     }
@@ -222,7 +227,7 @@ fn disputed(charge: &Place<'_>, disputes: &[Place<'_>]) -> Result<Option<Payment
 }
 
 /// The text, if it is one of these.
-fn one_of<'a>(place: &Place<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
+fn one_of<'a>(place: &JsonPath<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
     let text = place.text()?;
     if names.contains(&text) { Ok(text) } else { Err(place.unreadable()) }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::finding::{Finding, FoundObject, Unmapped};
 use super::object::ObjectKind;
-use super::read::Place;
+use super::read::JsonPath;
 use crate::providers::PauseMeans;
 
 pub(crate) use webhook::webhook;
@@ -33,11 +33,11 @@ pub(crate) fn map(
 }
 
 /// The fields that subscriptions and invoices share.
-fn object(root: &Place<'_>) -> Result<FoundObject, Unmapped> {
+fn object(root: &JsonPath<'_>) -> Result<FoundObject, Unmapped> {
     Ok(FoundObject {
         id: root.field("id").id()?,
         live: root.field("livemode").flag()?,
-        customer: root.field("customer").optional(Place::id)?,
+        customer: root.field("customer").optional(JsonPath::id)?,
         user_id: root.field("metadata").field("user_id").parsed().ok(),
         email: root.field("customer_email").parsed().ok(),
     })

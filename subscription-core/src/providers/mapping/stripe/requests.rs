@@ -6,7 +6,7 @@ use crate::providers::ApiPage;
 use crate::providers::api::requests::{Added, Requests};
 use crate::providers::mapping::finding::Unmapped;
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
-use crate::providers::mapping::read::Place;
+use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
 /// The version is the last of its release, within which Stripe only adds fields. An account's own version may be
@@ -41,7 +41,7 @@ fn object(kind: ObjectKind, id: &ObjectId) -> Option<String> {
 fn payments(invoice: &Value) -> Vec<String> {
     let expand =
         "expand%5B%5D=data.payment.payment_intent.latest_charge&expand%5B%5D=data.payment.charge";
-    let id = Place::root(invoice).field("id").id();
+    let id = JsonPath::root(invoice).field("id").id();
     id.map(|id| format!("/v1/invoice_payments?invoice={id}&limit=100&{expand}"))
         .into_iter()
         .collect()
@@ -49,7 +49,7 @@ fn payments(invoice: &Value) -> Vec<String> {
 
 /// The disputes of the payments of an invoice, for each charge that has some.
 fn disputes(invoice: &Value) -> Vec<String> {
-    let disputed = |entry: Place<'_>| {
+    let disputed = |entry: JsonPath<'_>| {
         let payment = entry.field("payment");
         let charge = payment.field("charge").present();
         let charge =
@@ -57,7 +57,7 @@ fn disputes(invoice: &Value) -> Vec<String> {
         let id = charge.id().ok().filter(|_| charge.field("disputed").flag() == Ok(true))?;
         Some(format!("/v1/disputes?charge={id}&limit=100"))
     };
-    let payments = Place::root(invoice).field("payments").items().unwrap_or_default();
+    let payments = JsonPath::root(invoice).field("payments").items().unwrap_or_default();
     payments.into_iter().filter_map(disputed).collect()
 }
 
@@ -89,7 +89,7 @@ fn list(list: &ObjectList, after: Option<&str>) -> Option<String> {
 
 /// The page in a response. The next one begins after its last object.
 fn page(mut answer: Value) -> Result<ApiPage, Unmapped> {
-    let root = Place::root(&answer);
+    let root = JsonPath::root(&answer);
     let items = root.field("data").items()?;
     let next = match items.last() {
         Some(last) if root.field("has_more").flag()? => Some(last.id()?.as_str().into()),

@@ -7,7 +7,7 @@ use crate::plans::{BillingCycle, CycleUnit};
 use crate::providers::PauseMeans;
 use crate::providers::mapping::finding::{FoundItem, FoundSubscription, Sold, Unmapped};
 use crate::providers::mapping::money;
-use crate::providers::mapping::read::Place;
+use crate::providers::mapping::read::JsonPath;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, Timestamp};
 
@@ -34,7 +34,7 @@ pub(crate) fn subscription(
     value: &Value,
     pause: PauseMeans,
 ) -> Result<FoundSubscription, Unmapped> {
-    let root = Place::root(value);
+    let root = JsonPath::root(value);
     let state = state(&root, pause)?;
     let items = root.field("items").field("data").items()?;
     Ok(FoundSubscription {
@@ -50,8 +50,8 @@ pub(crate) fn subscription(
     })
 }
 
-fn state(root: &Place<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
-    let moment = |name: &str| root.field(name).optional(Place::seconds);
+fn state(root: &JsonPath<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
+    let moment = |name: &str| root.field(name).optional(JsonPath::seconds);
     let maybe = |at: Option<Timestamp>| at.map_or(When::Never, When::At);
     let state = |status, ends_at, renews_at| State {
         status,
@@ -78,7 +78,7 @@ fn state(root: &Place<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
             let paused = root.field("pause_collection").present();
             let cancel_at = moment("cancel_at")?;
             if let (Some(paused), PauseMeans::Stop) = (paused, pause) {
-                let resumes_at = paused.field("resumes_at").optional(Place::seconds)?;
+                let resumes_at = paused.field("resumes_at").optional(JsonPath::seconds)?;
                 State { resumes_at, ..state(SubscriptionStatus::Paused, When::Never, When::Kept) }
             } else if cancel_at.is_some() || root.field("cancel_at_period_end").flag()? {
                 let ends_at = cancel_at.map_or(When::PeriodEnd, When::At);
@@ -97,7 +97,7 @@ fn state(root: &Place<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
     })
 }
 
-fn item(root: &Place<'_>, item: &Place<'_>, state: &State) -> Result<FoundItem, Unmapped> {
+fn item(root: &JsonPath<'_>, item: &JsonPath<'_>, state: &State) -> Result<FoundItem, Unmapped> {
     // Before 2025-03-31 the period was the subscription's.
     let period = |name: &str| match root.field(name).present() {
         Some(place) if item.field(name).present().is_none() => place.seconds(),
@@ -137,7 +137,7 @@ fn item(root: &Place<'_>, item: &Place<'_>, state: &State) -> Result<FoundItem, 
     })
 }
 
-fn billing_cycle(recurring: &Place<'_>) -> Result<BillingCycle, Unmapped> {
+fn billing_cycle(recurring: &JsonPath<'_>) -> Result<BillingCycle, Unmapped> {
     let interval = recurring.field("interval");
     let unit = match interval.text()? {
         "day" => CycleUnit::Day,
