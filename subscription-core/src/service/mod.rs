@@ -12,9 +12,9 @@ mod outcome;
 mod payments;
 mod plans;
 mod record;
+mod retry;
 mod rules;
 mod subscriptions;
-mod turns;
 mod verbs;
 
 use std::fmt;
@@ -27,10 +27,10 @@ pub use self::entitlement::{Entitlement, Grant};
 pub use self::observe::{Followed, ObservedChanges};
 pub use self::one_live::OneLivePer;
 use self::record::ServiceRecord;
+pub use self::retry::Pause;
+use self::retry::WriterQueues;
 pub(crate) use self::rules::by_caller;
 pub use self::rules::{Ask, CallerRules, Others, Outcome, Report, Reported, Rules, Step, StepKind};
-pub use self::turns::Pause;
-use self::turns::Turns;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{
@@ -58,7 +58,7 @@ struct Parts {
     randomness: Arc<dyn Randomness>,
     idempotency_kept: Duration,
     checks_users: bool,
-    turns: Turns,
+    writer_queues: WriterQueues,
     pause: Option<Pause>,
     one_live_per: Option<OneLivePer>,
 }
@@ -140,7 +140,7 @@ impl SubscriptionService {
             randomness: Arc::new(SystemRandomness),
             idempotency_kept: idempotency::KEPT,
             checks_users: false,
-            turns: Turns::default(),
+            writer_queues: WriterQueues::default(),
             pause: None,
             one_live_per: None,
         })
@@ -242,8 +242,8 @@ impl SubscriptionService {
         self.parts.checks_users
     }
 
-    pub(crate) fn turns(&self) -> &Turns {
-        &self.parts.turns
+    pub(crate) fn writer_queues(&self) -> &WriterQueues {
+        &self.parts.writer_queues
     }
 
     pub(crate) fn pause(&self) -> Option<Pause> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::pace::Turn;
+use super::pace::ReadOrder;
 use super::{ApiFailed, ApiPage};
 use crate::providers::facade::Account;
 use crate::providers::follow::outcome::Interrupted;
@@ -16,11 +16,11 @@ impl Account {
     async fn read<T>(
         &self,
         now: Timestamp,
-        turn: Turn,
+        read_order: ReadOrder,
         read: impl Future<Output = Result<T, ApiFailed>> + Send,
         is_there: fn(&T) -> bool,
     ) -> Result<T, Interrupted> {
-        self.pace.begin(now, turn)?;
+        self.pace.begin(now, read_order)?;
         let read = read.await;
         if let Err(error) = &read
             && self.pace.is_to_log(now)
@@ -53,11 +53,11 @@ impl Account {
         &self,
         object: &ObjectRef,
         now: Timestamp,
-        turn: Turn,
+        read_order: ReadOrder,
     ) -> Result<Value, Interrupted> {
         self.pace.fetching(object, now);
         let object = self.source.api.object(object.kind, &object.id);
-        let found = self.read(now, turn, object, Option::is_some).await?;
+        let found = self.read(now, read_order, object, Option::is_some).await?;
         found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
     }
 
@@ -66,9 +66,9 @@ impl Account {
         list: &ObjectList,
         after: Option<&str>,
         now: Timestamp,
-        turn: Turn,
+        read_order: ReadOrder,
     ) -> Result<ApiPage, Interrupted> {
-        self.read(now, turn, self.source.api.page(list, after), |_| true).await
+        self.read(now, read_order, self.source.api.page(list, after), |_| true).await
     }
 
     /// Maps an object, which must be the one that was requested, in the mode that is followed.
@@ -92,13 +92,13 @@ impl Account {
     ) -> Result<(ObjectRef, Option<UserId>), Interrupted> {
         match object.kind {
             ObjectKind::CheckoutSession => {
-                let session = self.fetch(object, now, Turn::First).await?;
+                let session = self.fetch(object, now, ReadOrder::First).await?;
                 let (id, user) = mapping::session(&session)?;
                 Ok((ObjectRef { kind: ObjectKind::Subscription, id }, user))
             }
             ObjectKind::PaymentIntent => {
                 let list = ObjectList::InvoicePaymentsOf(object.id.clone());
-                let page = self.page(&list, None, now, Turn::First).await?;
+                let page = self.page(&list, None, now, ReadOrder::First).await?;
                 let payment = page.items.first().ok_or(Unmapped::NotASubscription)?;
                 let id = mapping::invoice_of(payment)?;
                 Ok((ObjectRef { kind: ObjectKind::Invoice, id }, None))
@@ -120,7 +120,7 @@ impl Account {
             return Ok(Vec::new());
         }
         let list = ObjectList::SessionsOf(subscription.clone());
-        let page = self.page(&list, None, now, Turn::Later).await?;
+        let page = self.page(&list, None, now, ReadOrder::Later).await?;
         let sessions = page.items.iter();
         Ok(sessions.filter_map(|session| mapping::session(session).ok()?.1).collect())
     }
@@ -135,6 +135,6 @@ impl Account {
             return Ok(None);
         };
         let customer = ObjectRef { kind: ObjectKind::Customer, id: id.clone() };
-        Ok(mapping::email_of(&self.fetch(&customer, now, Turn::Later).await?))
+        Ok(mapping::email_of(&self.fetch(&customer, now, ReadOrder::Later).await?))
     }
 }

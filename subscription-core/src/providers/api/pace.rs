@@ -36,7 +36,7 @@ struct Memory {
 
 /// The place of a read in an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum ReadOrder {
     /// The first one, which waits for the allowance.
     First,
     /// A later one. It does not wait, because the first one would be of no effect.
@@ -61,12 +61,12 @@ impl Pace {
     }
 
     /// Takes one read from the allowance.
-    pub(crate) fn begin(&self, now: Timestamp, turn: Turn) -> Result<(), Held> {
+    pub(crate) fn begin(&self, now: Timestamp, read_order: ReadOrder) -> Result<(), Held> {
         if let Some(until) = self.memory().paused_until.filter(|until| *until > now) {
             return Err(Held { until, unavailable: true });
         }
         let Some(allowance) = &self.allowance else { return Ok(()) };
-        if turn == Turn::Later {
+        if read_order == ReadOrder::Later {
             allowance.overdraw(now);
             return Ok(());
         }

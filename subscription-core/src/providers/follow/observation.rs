@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::plans::AllPlans;
 use super::users::Named;
-use crate::providers::api::pace::Turn;
+use crate::providers::api::pace::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{ObjectId, ObjectRef, ProviderEvent};
@@ -32,8 +32,8 @@ pub(crate) struct Observation<'a> {
     pub(crate) skips_same: bool,
     /// True if nothing is to be written.
     pub(crate) dry_run: bool,
-    /// The turn of its next read.
-    pub(crate) turn: Turn,
+    /// The order of its next read.
+    pub(crate) read_order: ReadOrder,
     /// The plans as a round of events has read them; `None` if they are to be read.
     pub(crate) plans: Option<AllPlans>,
     /// The round of events that it belongs to.
@@ -55,7 +55,7 @@ impl<'a> Observation<'a> {
             shown: None,
             skips_same: false,
             dry_run: false,
-            turn: Turn::First,
+            read_order: ReadOrder::First,
             plans: None,
             round: None,
         }
@@ -66,7 +66,7 @@ impl<'a> Observation<'a> {
         Self {
             named: self.named.clone(),
             dry_run: self.dry_run,
-            turn: self.turn,
+            read_order: self.read_order,
             plans: self.plans.clone(),
             round: self.round,
             ..Self::of(self.account, object, Vec::new())
@@ -85,7 +85,7 @@ pub(crate) struct Attempt {
     /// The link, as it was read before the object was fetched.
     pub(crate) link: Option<Stored<Link>>,
     pub(crate) now: Timestamp,
-    pub(crate) turn: Turn,
+    pub(crate) read_order: ReadOrder,
 }
 
 /// The parts that the observations of one source share in a call of [`Providers::advance`].

@@ -8,7 +8,7 @@ use super::outcome::{EventOutcome, Interrupted};
 use super::records::Decision;
 use crate::error::Error;
 use crate::plans::Plan;
-use crate::providers::api::pace::Turn;
+use crate::providers::api::pace::ReadOrder;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{ObjectKind, ObjectRef, Providers, Reason, Standing};
 use crate::service::ObservedChanges;
@@ -48,7 +48,7 @@ impl Providers {
             let shown = of.shown.take();
             let is_shown = shown.is_some();
             if !is_shown {
-                of.turn = Turn::Later;
+                of.read_order = ReadOrder::Later;
             }
             let is_linked = attempt.link.is_some();
             let (outcome, decision) = match self.decide(of, &mut attempt, shown).await {
@@ -86,7 +86,7 @@ impl Providers {
                 of.named.add(&event.body);
             }
         }
-        Ok(Attempt { link, now, turn: of.turn })
+        Ok(Attempt { link, now, read_order: of.read_order })
     }
 
     /// Gives the events of an object the outcome of another object.

@@ -49,7 +49,7 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         let value = match shown {
             Some(value) => value,
-            None => of.account.fetch(&of.object, attempt.now, attempt.turn).await?,
+            None => of.account.fetch(&of.object, attempt.now, attempt.read_order).await?,
         };
         // The object may have ended while it was fetched: an end is never after the moment of its observation.
         attempt.now = self.now();

@@ -11,7 +11,7 @@ use super::observation::{Observation, Round, Ticket};
 use super::outcome::{EventOutcome, Interrupted};
 use super::plans::AllPlans;
 use crate::error::Error;
-use crate::providers::api::pace::Turn;
+use crate::providers::api::pace::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
 use crate::providers::{ObjectRef, Providers, Standing};
@@ -212,10 +212,10 @@ impl Providers {
             }
             Err(interrupted) => return Err(interrupted),
         };
-        let turn = if resolved == object { Turn::First } else { Turn::Later };
+        let read_order = if resolved == object { ReadOrder::First } else { ReadOrder::Later };
         let plans = round.map(|round| Arc::clone(&round.plans));
         let of = Observation::of(account, resolved, tickets);
-        self.observe(Observation { turn, plans, round, ..of }).await
+        self.observe(Observation { read_order, plans, round, ..of }).await
     }
 
     /// Gives stored events another time, and another state if one is given.

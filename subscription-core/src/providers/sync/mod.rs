@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use self::report::{Run, SyncKind, SyncStep};
-use super::api::pace::{Held, Turn};
+use super::api::pace::{Held, ReadOrder};
 use super::facade::Account;
 use super::follow::observation::{Observation, Ticket};
 use super::follow::outcome::{EventOutcome, Interrupted};
@@ -87,14 +87,15 @@ impl Providers {
         dry_run: bool,
     ) -> Result<Option<Held>, Error> {
         let Some((list, _, kind)) = run.list(account.source.kind) else { return Ok(None) };
-        let page = match account.page(&list, run.after.as_deref(), self.now(), Turn::First).await {
-            Ok(page) => page,
-            // A page that cannot be read.
-            Err(Interrupted::Settled(_)) => {
-                return Ok(Some(account.pace.failed(None, self.now())));
-            }
-            Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
-        };
+        let page =
+            match account.page(&list, run.after.as_deref(), self.now(), ReadOrder::First).await {
+                Ok(page) => page,
+                // A page that cannot be read.
+                Err(Interrupted::Settled(_)) => {
+                    return Ok(Some(account.pace.failed(None, self.now())));
+                }
+                Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
+            };
         run.list_total = page.total.or(run.list_total);
         let items = page.items.get(run.done..).unwrap_or_default();
         for items in items.chunks(AT_ONCE) {

@@ -64,7 +64,7 @@ impl Webhooks {
         expect_scope(&new.types, may_read_users)?;
         let now = self.now();
         // The creations of this process take turns, so that all of them count the endpoints of the others.
-        let _turn = match self.service.turns().queue("webhook endpoints") {
+        let _turn = match self.service.writer_queues().queue("webhook endpoints") {
             Some(queue) => Some(queue.turn().await),
             None => None,
         };

@@ -35,21 +35,21 @@ const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// The queues of a service.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct WriterQueues {
     hasher: foldhash::fast::RandomState,
-    queues: Box<[Queue]>,
+    queues: Box<[WriterQueue]>,
 }
 
-impl Default for Turns {
+impl Default for WriterQueues {
     fn default() -> Self {
-        let queues = (0..QUEUES).map(|_| Queue::default()).collect();
+        let queues = (0..QUEUES).map(|_| WriterQueue::default()).collect();
         Self { hasher: foldhash::fast::RandomState::default(), queues }
     }
 }
 
-impl Turns {
+impl WriterQueues {
     /// The queue for a key.
-    pub(crate) fn queue(&self, about: impl Hash) -> Option<&Queue> {
+    pub(crate) fn queue(&self, about: impl Hash) -> Option<&WriterQueue> {
         let hash = usize::try_from(self.hasher.hash_one(about) >> 32).unwrap_or_default();
         self.queues.get(hash % QUEUES)
     }
@@ -57,28 +57,28 @@ impl Turns {
 
 /// Writers that wait for their turn.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct WriterQueue {
     turn: Mutex<()>,
     /// The number of writers that wait or have their turn.
     writers: AtomicUsize,
 }
 
-impl Queue {
+impl WriterQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.writers.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits for the turn of this writer, which ends when the [`Turn`] is dropped.
-    pub(crate) async fn turn(&self) -> Turn<'_> {
+    /// Waits for the turn of this writer, which ends when the [`WriterTurn`] is dropped.
+    pub(crate) async fn turn(&self) -> WriterTurn<'_> {
         self.writers.fetch_add(1, Ordering::Relaxed);
         let writer = Writer(self);
-        Turn { _turn: self.turn.lock().await, _writer: writer }
+        WriterTurn { _turn: self.turn.lock().await, _writer: writer }
     }
 }
 
 /// The turn of one writer.
 #[derive(Debug)]
-pub(crate) struct Turn<'q> {
+pub(crate) struct WriterTurn<'q> {
     // Dropped first: a writer that arrives between the two drops waits, for a moment and without need.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
@@ -86,7 +86,7 @@ pub(crate) struct Turn<'q> {
 
 /// Counts a writer for as long as it waits or has its turn, also if its future is dropped.
 #[derive(Debug)]
-struct Writer<'q>(&'q Queue);
+struct Writer<'q>(&'q WriterQueue);
 
 impl Drop for Writer<'_> {
     fn drop(&mut self) {
@@ -120,12 +120,12 @@ impl SubscriptionService {
     where
         F: Future<Output = Result<T, Error>> + Send,
     {
-        self.tries(self.turns().queue(about), attempt).await
+        self.tries(self.writer_queues().queue(about), attempt).await
     }
 
     async fn tries<T, F>(
         &self,
-        queue: Option<&Queue>,
+        queue: Option<&WriterQueue>,
         attempt: impl Fn() -> F + Send + Sync,
     ) -> Result<T, Error>
     where
@@ -151,7 +151,7 @@ impl SubscriptionService {
                 });
             }
             if turn.is_none()
-                && let Some(queue) = queue.or_else(|| self.turns().queue(&key))
+                && let Some(queue) = queue.or_else(|| self.writer_queues().queue(&key))
             {
                 turn = Some(queue.turn().await);
             } else if let Some(pause) = self.pause()
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_queue_is_empty_once_nobody_waits_any_more() {
-        let queue = Queue::default();
+        let queue = WriterQueue::default();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
 
         let first = queue.turn().await;
