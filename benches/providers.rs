@@ -31,7 +31,7 @@ use subscription_core::auth::{
     Authentication, DevelopmentIdentities, KeyRing, ServerKeys, SigningKey,
 };
 use subscription_core::providers::{
-    EventFilter, EventState, HttpProviderApi, ProviderKind, Providers, Source,
+    EventFilter, EventState, HttpProviderApi, ProviderAccount, ProviderKind, Providers,
 };
 use subscription_core::store::{CacheInvalidator, CachedStore, PageLimit, SqliteOptions};
 use subscription_core::{Clock as _, NewPlan, SubscriptionService, SystemClock};
@@ -110,7 +110,7 @@ async fn providers(service: &SubscriptionService) -> Providers {
     let api = HttpProviderApi::new(ProviderKind::Stripe, "rk_test_0123".into(), fetch);
     let api = Arc::new(api.with_base(&base));
     let name = "stripe".parse().unwrap();
-    let source = Source::new(name, ProviderKind::Stripe, vec![SECRET.into()], api)
+    let source = ProviderAccount::new(name, ProviderKind::Stripe, vec![SECRET.into()], api)
         .with_any_user(true)
         .with_limited(false);
     Providers::new(service.clone(), vec![source])

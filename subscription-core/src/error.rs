@@ -2,7 +2,7 @@
 
 use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
-use crate::store::{Key, Source, StoreError, Unique};
+use crate::store::{Cause, Key, StoreError, Unique};
 use crate::subscriptions::{Managed, ManagedBy, Quote, SubscriptionRefused};
 use crate::values::{
     Currency, Faults, InputError, InvalidTransition, MalformedJson, RandomnessUnavailable, Version,
@@ -156,10 +156,10 @@ pub enum DependencyFailed {
     Randomness(#[from] RandomnessUnavailable),
     /// The identity provider cannot be reached.
     #[error("the identity provider is out of reach")]
-    IdentityProvider(#[source] Source),
+    IdentityProvider(#[source] Cause),
     /// Signing an access token failed.
     #[error("a token could not be signed")]
-    Signing(#[source] Source),
+    Signing(#[source] Cause),
     /// A session was created with a server key that is no longer configured.
     #[error("a server key is missing")]
     ServerKey,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::api::pace::Pace;
-use super::source::Source;
+use super::source::ProviderAccount;
 use super::sync::report::Run;
 use super::tally::Tally;
 use crate::error::Error;
@@ -33,7 +33,7 @@ pub struct Providers {
 /// A source with the memory of this process about it.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(super) source: Source,
+    pub(super) source: ProviderAccount,
     pub(super) pace: Pace,
     tally: Mutex<Tally>,
     /// The progress of a dry run.
@@ -42,8 +42,8 @@ pub(crate) struct Account {
 
 impl Providers {
     /// Follows these sources, with the records in the store of `service`. Names must be unique.
-    pub fn new(service: SubscriptionService, sources: Vec<Source>) -> Self {
-        let account = |source: Source| {
+    pub fn new(service: SubscriptionService, sources: Vec<ProviderAccount>) -> Self {
+        let account = |source: ProviderAccount| {
             let pace = Pace::new(source.kind, source.limited);
             let name = source.name.clone();
             (name, Account { source, pace, tally: Mutex::default(), dry_run: Mutex::default() })
@@ -57,7 +57,7 @@ impl Providers {
     }
 
     /// The sources, by name.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub fn sources(&self) -> impl Iterator<Item = &ProviderAccount> {
         self.sources.values().map(|account| &account.source)
     }
 

@@ -33,6 +33,6 @@ pub use mapping::finding::{
 pub use mapping::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind};
 #[doc(hidden)]
 pub use mapping::{email_of, intent_of, invoice_of, map, session, webhook};
-pub use source::{PauseMeans, Source};
+pub use source::{PauseMeans, ProviderAccount};
 pub use sync::report::{SyncCounts, SyncKind, SyncReport, SyncStep};
 pub use tally::{FetchOutcome, Tally};

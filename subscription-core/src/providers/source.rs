@@ -26,7 +26,7 @@ named_enum! {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
-pub struct Source {
+pub struct ProviderAccount {
     /// Its name, in the path of its webhooks and in the actor of its events.
     pub name: Slug,
     /// The provider.
@@ -51,7 +51,7 @@ pub struct Source {
     pub api: Arc<dyn ProviderApi>,
 }
 
-impl Source {
+impl ProviderAccount {
     /// A source of test data, with defaults for the rest.
     pub fn new(
         name: Slug,
@@ -76,7 +76,7 @@ impl Source {
 }
 
 crate::with_fields! {
-    Source {
+    ProviderAccount {
         with_live(bool) => live,
         with_pause(PauseMeans) => pause,
         with_match_email(bool) => match_email,

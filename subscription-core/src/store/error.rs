@@ -22,14 +22,14 @@ pub enum StoreError {
     BadChangeSet(BadChangeSet),
     /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
     #[error("the store is unavailable")]
-    Unavailable(#[source] Source),
+    Unavailable(#[source] Cause),
     /// The store has data that cannot be read, or returned a response that makes no sense.
     #[error("the store is damaged")]
-    Damaged(#[source] Source),
+    Damaged(#[source] Cause),
 }
 
 /// The error of a store's own library.
-pub type Source = Box<dyn std::error::Error + Send + Sync>;
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The rule that a change set breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -46,7 +46,7 @@ pub use document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQu
 #[cfg(any(feature = "providers", feature = "webhooks"))]
 pub(crate) use document_body::{Stored, document_key};
 pub use due::{DuePayments, DueSubscriptions};
-pub use error::{BadChangeSet, Source, StoreError};
+pub use error::{BadChangeSet, Cause, StoreError};
 pub use event_query::{EventPage, EventQuery};
 pub use feed_signal::FeedSignal;
 pub use idempotency::{

@@ -27,7 +27,7 @@ use subscription_core::auth::Authentication;
 use tokio::time::timeout;
 
 use self::admission::cors::Page;
-use self::admission::{Admission, Source};
+use self::admission::{Admission, CallerAddress};
 pub(crate) use self::call::Call;
 pub(crate) use self::error::{ApiError, Refusal};
 use self::input::body::RequestBody;
@@ -113,10 +113,10 @@ impl Api {
             let reply = match admission {
                 Err(refused) => Err(refused),
                 Ok(Admission::Answered(reply)) => Ok(reply),
-                Ok(Admission::Call(route, call, source)) => {
+                Ok(Admission::Call(route, call, address)) => {
                     let body = body.as_mut();
                     let facts = &mut log.facts;
-                    AssertUnwindSafe(log.api.reply(route, call, body, source, facts))
+                    AssertUnwindSafe(log.api.reply(route, call, body, address, facts))
                         .catch_unwind()
                         .await
                         .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
@@ -141,7 +141,7 @@ impl Api {
         route: &'static Route,
         mut call: Box<Call>,
         body: Pin<&mut RequestBody<B>>,
-        source: Source,
+        address: CallerAddress,
         facts: &mut ResponseFacts,
     ) -> Result<Reply, ApiError>
     where
@@ -149,7 +149,7 @@ impl Api {
     {
         let timeouts = self.state.timeouts;
         // The caller is looked up in the store, which may hang as it may in a handler.
-        timeout(timeouts.handler, self.admit_caller(route, &mut call, source, facts)).await??;
+        timeout(timeouts.handler, self.admit_caller(route, &mut call, address, facts)).await??;
         if !route.reads_query {
             call.query.expect(&[], &[])?;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::providers::{
-    HttpProviderApi, ProviderKind, Providers, Source, SyncKind, TakenIn,
+    HttpProviderApi, ProviderAccount, ProviderKind, Providers, SyncKind, TakenIn,
 };
 use subscription_core::store::transfer::ImportOptions;
 use subscription_core::store::{
@@ -59,7 +59,8 @@ impl Shop {
         let kind = shared(account).kind;
         let fetch = Arc::new(InProcess::new(Arc::clone(account)));
         let api = Arc::new(HttpProviderApi::new(kind, KEY.into(), fetch));
-        let source = Source::new(name(), kind, vec![SECRET.into()], api).with_any_user(true);
+        let source =
+            ProviderAccount::new(name(), kind, vec![SECRET.into()], api).with_any_user(true);
         let source = source.with_plans([(PRICES[0].id(kind), "pro".parse().unwrap())].into());
         let providers = Providers::new(service.clone(), vec![source]);
         Self { providers, service, clock: clock.clone(), account: Arc::clone(account) }

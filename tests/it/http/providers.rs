@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use subscription_core::SubscriptionService;
 use subscription_core::providers::{
-    ApiFailed, ApiPage, ObjectId, ObjectKind, ObjectList, ProviderApi, ProviderKind, Providers,
-    Source,
+    ApiFailed, ApiPage, ObjectId, ObjectKind, ObjectList, ProviderAccount, ProviderApi,
+    ProviderKind, Providers,
 };
 use subscription_http::RateLimits;
 use test_support::service_world::of;
@@ -66,7 +66,12 @@ impl ProviderApi for OneSubscription {
 /// Two sources: `stripe`, which has one subscription, and `lemons`, which has none.
 pub(super) fn providers_of(service: &SubscriptionService) -> Providers {
     let source = |name, kind, secret: &str| {
-        Source::new(of(name), kind, vec![SecretString::from(secret)], Arc::new(OneSubscription))
+        ProviderAccount::new(
+            of(name),
+            kind,
+            vec![SecretString::from(secret)],
+            Arc::new(OneSubscription),
+        )
     };
     let stripe = source("stripe", ProviderKind::Stripe, SECRET);
     let lemons = source("lemons", ProviderKind::LemonSqueezy, "a_secret_of_the_lemons");

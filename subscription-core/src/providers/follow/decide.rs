@@ -8,7 +8,7 @@ use crate::plans::{BillingCycle, Plan};
 use crate::providers::inbox::documents::Link;
 use crate::providers::{
     FoundInvoice, FoundItem, FoundOrder, FoundPayment, FoundPeriods, FoundSubscription,
-    ProviderKind, Reason, Source, Standing,
+    ProviderAccount, ProviderKind, Reason, Standing,
 };
 use crate::subscriptions::{
     ManagedBy, ObservedSubscription, Quantity, Renewal, Schedule, Subscription,
@@ -38,7 +38,7 @@ pub(crate) fn subscription(
     found: &FoundSubscription,
     item: &FoundItem,
     plan: &Plan,
-    source: &Source,
+    source: &ProviderAccount,
 ) -> ObservedSubscription {
     let (price, currency) = match (item.price, source.kind) {
         (Some((price, currency)), _) => (Some(price), Some(currency)),
@@ -64,7 +64,11 @@ pub(crate) fn subscription(
 }
 
 /// The state of the subscription that an order makes.
-pub(crate) fn order(found: &FoundOrder, plan: &Plan, source: &Source) -> ObservedSubscription {
+pub(crate) fn order(
+    found: &FoundOrder,
+    plan: &Plan,
+    source: &ProviderAccount,
+) -> ObservedSubscription {
     let (price, currency) = price_of(plan);
     ObservedSubscription {
         external_subscription_id: found.external_id.clone(),
@@ -88,7 +92,7 @@ fn price_of(plan: &Plan) -> (Option<Amount>, Option<Currency>) {
     (plan.currency.map(|_| plan.price), plan.currency)
 }
 
-fn manage_url(found: Option<&Href>, source: &Source) -> Option<HttpsUrl> {
+fn manage_url(found: Option<&Href>, source: &ProviderAccount) -> Option<HttpsUrl> {
     found.or(source.manage_url.as_ref()).and_then(|url| url.as_str().parse().ok())
 }
 

@@ -5,21 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::table::Table;
-use crate::store::{Key, Record, Source, StoreError, Unique};
+use crate::store::{Cause, Key, Record, StoreError, Unique};
 
 /// The error of a database that cannot be reached, or is full, locked or too slow.
-pub(super) fn unavailable(source: impl Into<Source>) -> StoreError {
+pub(super) fn unavailable(source: impl Into<Cause>) -> StoreError {
     StoreError::Unavailable(source.into())
 }
 
 /// The same error for any number of change sets.
-pub(super) fn outages(why: impl Into<Source>) -> impl Iterator<Item = Result<(), StoreError>> {
+pub(super) fn outages(why: impl Into<Cause>) -> impl Iterator<Item = Result<(), StoreError>> {
     let why: Arc<dyn std::error::Error + Send + Sync> = why.into().into();
     std::iter::repeat_with(move || Err(unavailable(Arc::clone(&why))))
 }
 
 /// The error of the store for an error that has no particular meaning.
-pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Source>) -> StoreError {
+pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Cause>) -> StoreError {
     let told = error.borrow();
     let unreadable = matches!(
         told,

@@ -16,8 +16,8 @@ use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{Asked, Currency, Payment, PaymentStatus};
 use crate::plans::{BillingCycle, Features, Plan, Span};
 use crate::store::{
-    Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult, IdempotencyToken,
-    Label, Operation, Source, StoreError,
+    Cause, Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult,
+    IdempotencyToken, Label, Operation, StoreError,
 };
 use crate::subscriptions::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
 use crate::values::{
@@ -98,7 +98,7 @@ impl<const MAX: u64> Field for Bounded<MAX> {
 }
 
 /// A field that is stored as text, or as NULL where it is not set.
-trait TextField: FromStr<Err: Into<Source>> {
+trait TextField: FromStr<Err: Into<Cause>> {
     fn text(&self) -> String;
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::store::{PageLimit, Source, StoreError};
+use crate::store::{Cause, PageLimit, StoreError};
 use crate::values::{Timestamp, Version};
 
 /// A value to be bound to a statement.
@@ -130,7 +130,7 @@ impl<'r> Cells<'r> {
     /// A whole number of a smaller type.
     pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError>
     where
-        T::Error: Into<Source>,
+        T::Error: Into<Cause>,
     {
         T::try_from(self.count()?).map_err(damaged)
     }
@@ -150,7 +150,7 @@ impl<'r> Cells<'r> {
 
     pub(in crate::store) fn amount<T: TryFrom<Decimal>>(&mut self) -> Result<T, StoreError>
     where
-        T::Error: Into<Source>,
+        T::Error: Into<Cause>,
     {
         let number = self.row.decimal(self.step()).map_err(damaged)?;
         T::try_from(number).map_err(damaged)
@@ -168,6 +168,6 @@ impl<'r> Cells<'r> {
 }
 
 /// The error for a row that cannot be read.
-pub(in crate::store) fn damaged(source: impl Into<Source>) -> StoreError {
+pub(in crate::store) fn damaged(source: impl Into<Cause>) -> StoreError {
     StoreError::Damaged(source.into())
 }

@@ -16,7 +16,7 @@ use crate::store::sql::error::failed;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
-use crate::store::{Document, Record, Source, StoreError};
+use crate::store::{Cause, Document, Record, StoreError};
 
 /// Far beyond the longest record. A longer line is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -173,7 +173,7 @@ impl Import<'_> {
     }
 
     /// Reads the record of the current line, checks it, and returns its values. A document that is left out has none.
-    fn record(&mut self) -> Result<(&'static Table, Vec<Value>), Source> {
+    fn record(&mut self) -> Result<(&'static Table, Vec<Value>), Cause> {
         let line: Line<'_, &RawValue> = serde_json::from_slice(&self.line)?;
         let mut kinds = KINDS.into_iter().enumerate();
         let Some((kind, (_, table))) = kinds.find(|(_, (name, _))| *name == line.kind) else {

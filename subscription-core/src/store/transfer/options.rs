@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::store::{Document, Source};
+use crate::store::{Cause, Document};
 
 /// A function over the documents of a file.
-type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Source> + Send + 'a>;
+type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Cause> + Send + 'a>;
 
 /// The options of an import.
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl<'a> ImportOptions<'a> {
     /// Stores each document of the file as this function returns it, under the same key, or leaves it out. An error
     /// is a fault of the file.
     #[must_use]
-    pub fn edit_documents<E: Into<Source>>(
+    pub fn edit_documents<E: Into<Cause>>(
         mut self,
         mut edit: impl FnMut(Document) -> Result<Option<Document>, E> + Send + 'a,
     ) -> Self {
@@ -50,7 +50,7 @@ impl<'a> ImportOptions<'a> {
     }
 
     /// A document of the file as it is stored.
-    pub(super) fn edited(&mut self, document: &Document) -> Result<Option<Document>, Source> {
+    pub(super) fn edited(&mut self, document: &Document) -> Result<Option<Document>, Cause> {
         match &mut self.edit {
             Some(edit) => edit(document.clone()),
             None => Ok(Some(document.clone())),

@@ -32,14 +32,14 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The outcome of the checks of a request's head.
 pub(super) enum Admission {
     /// The request continues to a route.
-    Call(&'static Route, Box<Call>, Source),
+    Call(&'static Route, Box<Call>, CallerAddress),
     /// `OPTIONS`: the head was all that it asked about.
     Answered(Reply),
 }
 
 /// The addresses that a request comes from.
 #[derive(Clone, Copy)]
-pub(super) struct Source {
+pub(super) struct CallerAddress {
     /// The other end of the connection.
     peer: Option<IpAddr>,
     /// The caller, by the `x-forwarded-for` of trusted proxies.
@@ -107,7 +107,7 @@ impl Api {
             token: None,
             ip: None,
         };
-        Ok(Admission::Call(route, Box::new(call), Source { peer, caller }))
+        Ok(Admission::Call(route, Box::new(call), CallerAddress { peer, caller }))
     }
 
     /// Checks that the caller has what the route needs, and is within its rate limits.
@@ -115,7 +115,7 @@ impl Api {
         &self,
         route: &Route,
         call: &mut Call,
-        source: Source,
+        address: CallerAddress,
         facts: &mut ResponseFacts,
     ) -> Result<(), ApiError> {
         let state = &self.state;
@@ -123,13 +123,13 @@ impl Api {
             Needs::Nothing => return Ok(()),
             Needs::Loopback => {
                 // A proxy may be on this machine while its caller is not.
-                let is_here = source.caller.is_some_and(|ip| ip.is_loopback());
+                let is_here = address.caller.is_some_and(|ip| ip.is_loopback());
                 let is_allowed = is_here || self.surface == Surface::Operations;
                 return if is_allowed { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
             }
             Needs::Signature => {
                 state.provider_source(call)?;
-                facts.rate = state.limiters.route(route.limit, source.caller)?;
+                facts.rate = state.limiters.route(route.limit, address.caller)?;
                 return Ok(());
             }
             Needs::Client => None,
@@ -137,7 +137,7 @@ impl Api {
             Needs::Bearer | Needs::BearerEvenExpired => Some(Scope::Auth),
         };
         let credential = request_head::client_id(&call.headers)?;
-        let client = self.client(&credential, source.caller).await?;
+        let client = self.client(&credential, address.caller).await?;
         if let Some(page) = &mut facts.page {
             page.client = Some(Arc::clone(&client));
         }
@@ -146,9 +146,9 @@ impl Api {
         state.requests.fetch_add(1, Ordering::Relaxed);
         let asserts = client.scopes.contains(&Scope::AssertIp);
         call.ip = if asserts {
-            request_head::origin(&call.headers, source.peer, true, |ip| state.trusts(ip))
+            request_head::origin(&call.headers, address.peer, true, |ip| state.trusts(ip))
         } else {
-            source.caller
+            address.caller
         };
         facts.rate = state.limiters.route(route.limit, call.ip)?;
         if route.takes_token() {

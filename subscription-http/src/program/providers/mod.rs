@@ -5,7 +5,7 @@ mod sync;
 
 use std::sync::Arc;
 
-use subscription_core::providers::{HttpProviderApi, Providers, Source};
+use subscription_core::providers::{HttpProviderApi, ProviderAccount, Providers};
 use subscription_core::{Error, SubscriptionService};
 use subscription_http::{FetchSettings, HttpFetch};
 
@@ -38,7 +38,7 @@ pub(crate) async fn open(
         }
         let name = provider.name;
         let secrets = provider.signing_secrets;
-        let source = Source::new(name, provider.kind, secrets, Arc::new(api))
+        let source = ProviderAccount::new(name, provider.kind, secrets, Arc::new(api))
             .with_live(provider.live)
             .with_pause(provider.pause)
             .with_match_email(provider.match_email)

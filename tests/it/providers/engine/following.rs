@@ -1,7 +1,7 @@
 //! Records that follow their provider: made, taken over, released and attached again.
 
 use serde_json::{Value, json};
-use subscription_core::providers::{ObjectKind, ObservedNow, Reason, Source};
+use subscription_core::providers::{ObjectKind, ObservedNow, ProviderAccount, Reason};
 use subscription_core::store::PageLimit;
 use subscription_core::{
     ManagedBy, NewSubscription, PaymentKind, PaymentStatus, SubscriptionChanges, SubscriptionStatus,
@@ -244,7 +244,8 @@ async fn an_order_of_a_plan_that_is_paid_once_makes_records_and_any_other_binds_
 
 #[tokio::test]
 async fn the_plan_is_found_by_the_settings_then_by_variant_then_by_product() {
-    let mapped = |source: Source| source.with_plans([("501".to_owned(), slug("gold"))].into());
+    let mapped =
+        |source: ProviderAccount| source.with_plans([("501".to_owned(), slug("gold"))].into());
     let cases = [
         (true, json!({ "product_id": "500" }), "applied", "gold"),
         (false, json!({ "product_id": "500" }), "applied", "tea"),

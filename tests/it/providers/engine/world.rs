@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::{
     ApiFailed, ApiPage, EventFilter, FetchOutcome, ListedEvent, ObjectId, ObjectKind, ObjectList,
-    ObjectRef, ObservedNow, ProviderApi, ProviderKind, Providers, Source, TakenIn,
+    ObjectRef, ObservedNow, ProviderAccount, ProviderApi, ProviderKind, Providers, TakenIn,
 };
 use subscription_core::store::{
     Collection, Document, DocumentFilter, DocumentQuery, PageLimit, PaymentQuery, StoreExt as _,
@@ -127,7 +127,9 @@ impl World {
     }
 
     /// The sources `shop` (Lemon Squeezy) and `stripe`, changed by the test.
-    pub(crate) async fn with(change: impl Fn(Source) -> Source + Send + Sync) -> Self {
+    pub(crate) async fn with(
+        change: impl Fn(ProviderAccount) -> ProviderAccount + Send + Sync,
+    ) -> Self {
         let clock = ManualClock::at(START.parse().unwrap());
         let store = Arc::new(MemoryStore::default());
         let service = SubscriptionService::builder(Arc::clone(&store))
@@ -139,7 +141,7 @@ impl World {
         let source = |name: &str, kind| {
             let secrets = vec![SecretString::from(SECRET)];
             let api = Arc::<Double>::clone(&api) as Arc<dyn ProviderApi>;
-            change(Source::new(slug(name), kind, secrets, api).with_any_user(true))
+            change(ProviderAccount::new(slug(name), kind, secrets, api).with_any_user(true))
         };
         let sources = vec![
             source("shop", ProviderKind::LemonSqueezy),
@@ -152,7 +154,7 @@ impl World {
     }
 
     /// The same store for another process, which remembers nothing.
-    pub(crate) fn restarted(&self, change: impl Fn(Source) -> Source) -> Self {
+    pub(crate) fn restarted(&self, change: impl Fn(ProviderAccount) -> ProviderAccount) -> Self {
         let sources = self.providers.sources().cloned().map(change).collect();
         Self {
             clock: self.clock.clone(),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::super::statement::Statement;
 use super::super::table::{Reader, Table};
 use super::super::value::{Columns, damaged};
-use crate::store::{Source, StoreError};
+use crate::store::{Cause, StoreError};
 
 /// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
 /// the order of a subquery in such an aggregate.
@@ -75,6 +75,6 @@ impl Columns for Vec<Option<&str>> {
     }
 }
 
-fn unreadable(source: impl Into<Source>) -> sqlx::Error {
+fn unreadable(source: impl Into<Cause>) -> sqlx::Error {
     sqlx::Error::Decode(source.into())
 }

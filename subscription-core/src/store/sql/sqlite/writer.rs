@@ -19,7 +19,7 @@ use super::commit;
 use super::commit_several::{Several, several};
 use super::file::HeldFile;
 use super::traces::Traces;
-use crate::store::{ChangeSet, Source, StoreError};
+use crate::store::{Cause, ChangeSet, StoreError};
 use crate::values::Timestamp;
 
 /// The largest number of jobs in one transaction.
@@ -274,7 +274,7 @@ async fn lend(
     }
 }
 
-fn refuse(work: Vec<(Work, Answer)>, batches: impl Iterator<Item = Batch>, why: impl Into<Source>) {
+fn refuse(work: Vec<(Work, Answer)>, batches: impl Iterator<Item = Batch>, why: impl Into<Cause>) {
     let mut outcomes = outages(why);
     for ((_, to), outcome) in work.into_iter().zip(outcomes.by_ref()) {
         to.send(outcome).ok();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::providers::{
-    EventFilter, HttpProviderApi, ObjectKind, ObjectRef, ProviderKind, Providers, Source,
+    EventFilter, HttpProviderApi, ObjectKind, ObjectRef, ProviderAccount, ProviderKind, Providers,
 };
 use subscription_core::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
 use subscription_core::{
@@ -48,7 +48,7 @@ fn process(service: &SubscriptionService, account: &Shared, plan: &Plan) -> Prov
     let fetch = Arc::new(InProcess::new(Arc::clone(account)));
     let api = Arc::new(HttpProviderApi::new(kind, KEY.into(), fetch));
     let plans = BTreeMap::from([(PRICES[0].id(kind), plan.slug.clone())]);
-    let source = Source::new(source(), kind, vec![SECRET.into()], api);
+    let source = ProviderAccount::new(source(), kind, vec![SECRET.into()], api);
     Providers::new(service.clone(), vec![source.with_any_user(true).with_plans(plans)])
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 use subscription_core::providers::{
-    Applied, HttpProviderApi, ObservedNow, Providers, Source, SyncStep, TakenIn,
+    Applied, HttpProviderApi, ObservedNow, ProviderAccount, Providers, SyncStep, TakenIn,
 };
 use subscription_core::{Error, ManualClock, SeededRandomness, Store, SubscriptionService};
 
@@ -60,7 +60,7 @@ impl Worker {
     pub(super) fn start(
         common: &Common,
         rng: &Rng,
-        configure: impl FnOnce(Source) -> Source,
+        configure: impl FnOnce(ProviderAccount) -> ProviderAccount,
     ) -> Self {
         let commits = Arc::clone(&common.commits);
         let store = WorkerStore {
@@ -77,7 +77,7 @@ impl Worker {
         let fetch = InProcess::new(Arc::clone(&common.account));
         let fetch = Arc::new(fetch.disturbed(rng, 2, Arc::clone(&common.calm)));
         let api = Arc::new(HttpProviderApi::new(kind, KEY.into(), fetch));
-        let source = Source::new("shop".parse().unwrap(), kind, vec![SECRET.into()], api);
+        let source = ProviderAccount::new("shop".parse().unwrap(), kind, vec![SECRET.into()], api);
         let providers = Providers::new(service, vec![configure(source)]);
         Self { providers, running: Vec::new() }
     }

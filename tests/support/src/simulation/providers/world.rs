@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use subscription_core::providers::{
-    EventFilter, EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderKind, Reason,
-    Source, SyncCounts, SyncKind, TakenIn,
+    EventFilter, EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderAccount,
+    ProviderKind, Reason, SyncCounts, SyncKind, TakenIn,
 };
 use subscription_core::store::{PageLimit, PaymentQuery, SubscriptionQuery};
 use subscription_core::{
@@ -556,7 +556,7 @@ fn seconds(clock: &ManualClock) -> i64 {
 
 fn started(common: &Common, rng: &Rng, pause: PauseMeans) -> Worker {
     let kind = shared(&common.account).kind;
-    Worker::start(common, rng, |source: Source| {
+    Worker::start(common, rng, |source: ProviderAccount| {
         // Two prices are found by the settings, the others by the variants and the product of a plan.
         let plans = PRICES[..2].iter().map(|price| (price.id(kind), price.slug.parse().unwrap()));
         source.with_pause(pause).with_any_user(true).with_plans(plans.collect())
