@@ -169,8 +169,8 @@ pub use plans::{
 #[cfg(any(feature = "auth", feature = "webhooks"))]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Outcome,
-    Pause, Report, Reported, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
+    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Pause, Report,
+    Reported, RuleDecision, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
 };
 #[doc(hidden)]
 pub use service::{Followed, ObservedChanges};

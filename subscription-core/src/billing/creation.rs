@@ -6,7 +6,7 @@ use super::policy::Policy;
 use super::steps::start;
 use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
-use crate::service::Outcome;
+use crate::service::RuleDecision;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Fault, FaultCode, Faults, InvalidValue, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) fn create(
     plan: &Plan,
     policy: &Policy,
     now: Timestamp,
-) -> Result<Outcome, Faults> {
+) -> Result<RuleDecision, Faults> {
     let state = billing(&mut made);
     state.currency = state.currency.or(plan.currency);
     // The price of a plan is in the plan's currency.
@@ -36,7 +36,7 @@ pub(super) fn create(
         start(&mut made, policy, now)
     };
     settle(&mut made, policy, now);
-    Ok(Outcome { ask: beside.ask, ..Outcome::of(made, Change::Created) })
+    Ok(RuleDecision { ask: beside.ask, ..RuleDecision::of(made, Change::Created) })
 }
 
 /// Checks what a subscription needs to be billed by the clock, and returns all its faults at once.

@@ -4,7 +4,7 @@ use super::due::next_action_at;
 use super::policy::Policy;
 use crate::error::Error;
 use crate::events::Change;
-use crate::service::{Ask, Outcome};
+use crate::service::{Ask, RuleDecision};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
 use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 
@@ -24,7 +24,7 @@ pub(super) fn outcome(
     beside: Beside,
     policy: &Policy,
     now: Timestamp,
-) -> Outcome {
+) -> RuleDecision {
     if beside.cancels_open_payments {
         billing(&mut next).past_due_since = None;
     }
@@ -33,7 +33,7 @@ pub(super) fn outcome(
     settle(&mut next, policy, now);
     let change = beside.change.filter(|_| next.status == before.status);
     let change = change.unwrap_or_else(|| before.change_to(&next));
-    Outcome {
+    RuleDecision {
         subscription: next,
         change,
         ask: beside.ask,

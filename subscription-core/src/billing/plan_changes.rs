@@ -11,7 +11,7 @@ use super::runner::Billing;
 use crate::error::{Conflict, Error};
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::Plan;
-use crate::service::{Created, Outcome};
+use crate::service::{Created, RuleDecision};
 use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
 use crate::subscriptions::{
     AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription, SubscriptionStatus,
@@ -89,7 +89,7 @@ impl Billing {
         current: Arc<Subscription>,
         change: &PlanChange,
         now: Timestamp,
-    ) -> Result<Option<(Outcome, ChangeSet)>, Error> {
+    ) -> Result<Option<(RuleDecision, ChangeSet)>, Error> {
         let by = current.managed_by;
         if by == ManagedBy::Caller {
             return Err(Conflict::from(Managed { by, fields: Vec::new() }).into());

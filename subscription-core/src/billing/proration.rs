@@ -15,7 +15,7 @@ use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, Plan};
-use crate::service::{Ask, Outcome};
+use crate::service::{Ask, RuleDecision};
 use crate::subscriptions::{
     Effective, Managed, ManagedBy, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind,
     Schedule, ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
@@ -96,7 +96,7 @@ pub fn change_plan(
     quote: &Quote,
     policy: &Policy,
     now: Timestamp,
-) -> Option<Outcome> {
+) -> Option<RuleDecision> {
     let mut next = subscription.clone();
     let terms = quote.terms();
     let cycle_changes = terms.billing_cycle != subscription.billing_cycle;

@@ -7,7 +7,7 @@ use super::{changes, collection, creation, steps, verbs};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::Plan;
-use crate::service::{Others, Outcome, Report, Reported, Rules, Step, by_caller};
+use crate::service::{Others, Report, Reported, RuleDecision, Rules, Step, by_caller};
 use crate::subscriptions::{Action, ManagedBy, Subscription};
 use crate::values::Timestamp;
 
@@ -35,9 +35,9 @@ impl Rules for BillingRules {
         imported: bool,
         plan: &Plan,
         now: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         if made.managed_by != ManagedBy::Clock {
-            return Ok(Outcome::of(made, Change::Created));
+            return Ok(RuleDecision::of(made, Change::Created));
         }
         Ok(creation::create(made, imported, plan, &self.policy, now)?)
     }
@@ -47,10 +47,10 @@ impl Rules for BillingRules {
         before: &Subscription,
         after: Subscription,
         now: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         let after = changes::change(before, after, &self.policy, now)?;
         let change = before.change_to(&after);
-        Ok(Outcome::of(after, change))
+        Ok(RuleDecision::of(after, change))
     }
 
     fn act(
@@ -58,7 +58,7 @@ impl Rules for BillingRules {
         subscription: &Subscription,
         action: Action,
         now: Timestamp,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<RuleDecision>, Error> {
         if subscription.managed_by != ManagedBy::Clock {
             return by_caller(subscription, action, now);
         }

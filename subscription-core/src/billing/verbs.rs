@@ -6,7 +6,7 @@ use super::outcome::{Beside, billing, expire, invalid, outcome};
 use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
-use crate::service::Outcome;
+use crate::service::RuleDecision;
 use crate::subscriptions::{
     Action, Cancellation, Effective, ScheduledChange, Subscription, SubscriptionStatus,
 };
@@ -18,7 +18,7 @@ pub(super) fn act(
     action: Action,
     policy: &Policy,
     now: Timestamp,
-) -> Result<Option<Outcome>, Error> {
+) -> Result<Option<RuleDecision>, Error> {
     let mut next = before.clone();
     let mut beside = Beside::default();
     match action {

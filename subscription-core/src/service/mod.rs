@@ -30,7 +30,9 @@ use self::record::ServiceRecord;
 pub use self::retry::Pause;
 use self::retry::WriterQueues;
 pub(crate) use self::rules::by_caller;
-pub use self::rules::{Ask, CallerRules, Others, Outcome, Report, Reported, Rules, Step, StepKind};
+pub use self::rules::{
+    Ask, CallerRules, Others, Report, Reported, RuleDecision, Rules, Step, StepKind,
+};
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{

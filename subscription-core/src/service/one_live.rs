@@ -1,6 +1,6 @@
 //! At most one live subscription for each user, or for each user and product, where a setting requests it.
 
-use super::{Outcome, SubscriptionService};
+use super::{RuleDecision, SubscriptionService};
 use crate::error::{Conflict, Error};
 use crate::events::{Change, Subject};
 use crate::plans::Plan;
@@ -121,7 +121,7 @@ impl SubscriptionService {
     /// that key, the change still happens: it was agreed to before.
     pub(super) async fn move_live_key_of_step(
         &self,
-        outcome: &mut Outcome,
+        outcome: &mut RuleDecision,
         with: &mut ChangeSet,
         now: Timestamp,
     ) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Ask, Outcome, SubscriptionService};
+use super::{Ask, RuleDecision, SubscriptionService};
 use crate::error::Error;
 use crate::events::{Change, Subject};
 use crate::payments::{Asked, Payment, PaymentStatus};
@@ -25,7 +25,7 @@ impl SubscriptionService {
     /// Writes a subscription as the rules decided, together with `with`.
     pub(crate) async fn commit_outcome(
         &self,
-        outcome: Outcome,
+        outcome: RuleDecision,
         with: ChangeSet,
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
@@ -36,11 +36,11 @@ impl SubscriptionService {
     /// The subscription of an outcome and its change, and what is committed besides.
     pub(crate) async fn changes_of(
         &self,
-        outcome: Outcome,
+        outcome: RuleDecision,
         mut with: ChangeSet,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
-        let Outcome { mut subscription, change, ask, cancels_open_payments } = outcome;
+        let RuleDecision { mut subscription, change, ask, cancels_open_payments } = outcome;
         if subscription.status == SubscriptionStatus::Expired {
             subscription.live_key = None;
         }
@@ -145,7 +145,7 @@ impl SubscriptionService {
     pub(crate) async fn step_set(
         &self,
         before: &Subscription,
-        outcome: Outcome,
+        outcome: RuleDecision,
         now: Timestamp,
     ) -> Result<ChangeSet, Error> {
         let (_, set) = self.changes_of_step(before, outcome, now).await?;
@@ -155,7 +155,7 @@ impl SubscriptionService {
     async fn changes_of_step(
         &self,
         before: &Subscription,
-        mut outcome: Outcome,
+        mut outcome: RuleDecision,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, ChangeSet), Error> {
         // Where credit pays for all of the period, no payment is written that the store would refuse.
@@ -176,7 +176,7 @@ impl SubscriptionService {
     pub(crate) async fn commit_step(
         &self,
         before: &Subscription,
-        outcome: Outcome,
+        outcome: RuleDecision,
         now: Timestamp,
     ) -> Result<Arc<Subscription>, Error> {
         let unasked = outcome.clone().unasked(before);
@@ -191,7 +191,7 @@ impl SubscriptionService {
     }
 }
 
-impl Outcome {
+impl RuleDecision {
     /// The start of the period that a step requests, or takes credit for.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
         let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();

@@ -15,7 +15,7 @@ use crate::values::{Amount, Currency, FaultCode, Faults, Field, InvalidValue, Ti
 
 /// A subscription as it is to be written, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RuleDecision {
     /// The subscription.
     pub subscription: Subscription,
     /// The change, for its event.
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub cancels_open_payments: bool,
 }
 
-impl Outcome {
+impl RuleDecision {
     /// A subscription that is written alone.
     pub const fn of(subscription: Subscription, change: Change) -> Self {
         Self { subscription, change, ask: None, cancels_open_payments: false }
@@ -80,7 +80,7 @@ pub struct Reported {
     /// The payment as it is to be written.
     pub payment: Payment,
     /// The subscription, if it changes.
-    pub subscription: Option<Outcome>,
+    pub subscription: Option<RuleDecision>,
 }
 
 named_enum! {
@@ -122,7 +122,7 @@ pub struct Step {
     /// The kind of step.
     pub kind: StepKind,
     /// The subscription after it.
-    pub outcome: Outcome,
+    pub outcome: RuleDecision,
 }
 
 /// The rules of billing: pure functions, whose results the service writes.
@@ -138,7 +138,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         imported: bool,
         plan: &Plan,
         now: Timestamp,
-    ) -> Result<Outcome, Error>;
+    ) -> Result<RuleDecision, Error>;
 
     /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked
     /// against the rules of its manager.
@@ -147,7 +147,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         before: &Subscription,
         after: Subscription,
         now: Timestamp,
-    ) -> Result<Outcome, Error>;
+    ) -> Result<RuleDecision, Error>;
 
     /// The subscription after a verb, or `None` if the verb changes nothing.
     fn act(
@@ -155,7 +155,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         subscription: &Subscription,
         action: Action,
         now: Timestamp,
-    ) -> Result<Option<Outcome>, Error>;
+    ) -> Result<Option<RuleDecision>, Error>;
 
     /// A payment with a period whose status was reported, and what follows for its subscription.
     fn report(
@@ -185,9 +185,9 @@ impl Rules for CallerRules {
         _: bool,
         _: &Plan,
         _: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         refuse_clock(made.managed_by)?;
-        Ok(Outcome::of(made, Change::Created))
+        Ok(RuleDecision::of(made, Change::Created))
     }
 
     fn change(
@@ -195,12 +195,12 @@ impl Rules for CallerRules {
         before: &Subscription,
         after: Subscription,
         _: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         if before.managed_by != after.managed_by {
             refuse_clock(after.managed_by)?;
         }
         let change = before.change_to(&after);
-        Ok(Outcome::of(after, change))
+        Ok(RuleDecision::of(after, change))
     }
 
     fn act(
@@ -208,7 +208,7 @@ impl Rules for CallerRules {
         subscription: &Subscription,
         action: Action,
         now: Timestamp,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<RuleDecision>, Error> {
         by_caller(subscription, action, now)
     }
 
@@ -226,7 +226,7 @@ pub(crate) fn by_caller(
     subscription: &Subscription,
     action: Action,
     now: Timestamp,
-) -> Result<Option<Outcome>, Error> {
+) -> Result<Option<RuleDecision>, Error> {
     let by = subscription.managed_by;
     if by != ManagedBy::Caller {
         return Err(Conflict::from(Managed { by, fields: vec!["status"] }).into());
@@ -234,7 +234,7 @@ pub(crate) fn by_caller(
     let next = subscription.act(action, now)?;
     Ok(next.map(|next| {
         let change = subscription.change_to(&next);
-        Outcome::of(next, change)
+        RuleDecision::of(next, change)
     }))
 }
 

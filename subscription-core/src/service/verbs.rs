@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::idempotency::{Decision, IdempotentRequest};
-use super::{Created, Outcome, SubscriptionService, expect_version, found};
+use super::{Created, RuleDecision, SubscriptionService, expect_version, found};
 use crate::error::Error;
 use crate::store::{ChangeSet, Idempotency, Key, Operation};
 use crate::subscriptions::{Action, Subscription};
@@ -100,7 +100,7 @@ impl SubscriptionService {
         decide: impl Fn(Arc<Subscription>, Timestamp) -> F + Send + Sync,
     ) -> Result<Created<Subscription>, Error>
     where
-        F: Future<Output = Result<Option<(Outcome, ChangeSet)>, Error>> + Send,
+        F: Future<Output = Result<Option<(RuleDecision, ChangeSet)>, Error>> + Send,
     {
         let request = IdempotentRequest::new(Operation::Act, idempotency, request);
         let applied = self

@@ -13,7 +13,7 @@ use crate::store::{
 use crate::values::as_text::named_enum;
 use crate::values::id::id_types;
 use crate::values::{Timestamp, Version};
-use crate::webhooks::Outcome;
+use crate::webhooks::DeliveryResult;
 
 pub(super) const ENDPOINTS: Collection = Collection::named("webhook_endpoint");
 pub(super) const DELIVERIES: Collection = Collection::named("webhook_delivery");
@@ -198,7 +198,7 @@ pub struct Attempt {
     pub attempt: u32,
     /// The outcome.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: DeliveryResult,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
 }

@@ -24,7 +24,7 @@ pub struct Tallies {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Tally {
-    /// The number of tries, by the [name](super::Outcome::name) of the outcome.
+    /// The number of tries, by the [name](super::DeliveryResult::name) of the outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
     /// The number of tries that took at most each of [`Tally::MILLIS`] and more than the previous one. The last number
     /// counts those that took longer.

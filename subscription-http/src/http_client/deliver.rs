@@ -14,7 +14,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
-use subscription_core::webhooks::{AddressRules, Deliver, DeliveryRequest, Outcome};
+use subscription_core::webhooks::{AddressRules, Deliver, DeliveryRequest, DeliveryResult};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -99,7 +99,7 @@ impl HttpDeliver {
         Ok(Self { secure, plain, rules, timeout, runtime: Handle::try_current().ok() })
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Outcome {
+    async fn send(&self, request: Request<Full<Bytes>>) -> DeliveryResult {
         let is_plain = request.uri().scheme() == Some(&http::uri::Scheme::HTTP);
         let client = if is_plain { &self.plain } else { &self.secure };
         let host = request.uri().host().unwrap_or_default().to_owned();
@@ -109,7 +109,7 @@ impl HttpDeliver {
             let status = response.status().as_u16();
             let retry_after = time_to_wait(response.headers());
             // The status counts, even if the body is never sent.
-            answered = Some(Outcome::Answered { status, retry_after });
+            answered = Some(DeliveryResult::Answered { status, retry_after });
             discard(response.into_body()).await;
             Ok(())
         });
@@ -120,7 +120,7 @@ impl HttpDeliver {
         }
         match (answered, failed) {
             (Some(answered), _) => answered,
-            (None, Ok(())) => Outcome::TimedOut,
+            (None, Ok(())) => DeliveryResult::TimedOut,
             (None, Err(error)) => outcome(&error),
         }
     }
@@ -149,17 +149,17 @@ fn client(
 
 #[async_trait]
 impl Deliver for HttpDeliver {
-    async fn deliver(&self, request: DeliveryRequest) -> Outcome {
+    async fn deliver(&self, request: DeliveryRequest) -> DeliveryResult {
         if self.rules.check(&request.url).is_err() {
-            return Outcome::Blocked;
+            return DeliveryResult::Blocked;
         }
-        let Some(request) = to_http(request) else { return Outcome::Blocked };
+        let Some(request) = to_http(request) else { return DeliveryResult::Blocked };
         let Some(runtime) = &self.runtime else { return self.send(request).await };
         let client = self.clone();
         let mut tries = JoinSet::new();
         // Dropping the set ends the try.
         tries.spawn_on(async move { client.send(request).await }, runtime);
-        tries.join_next().await.and_then(Result::ok).unwrap_or(Outcome::Unreachable)
+        tries.join_next().await.and_then(Result::ok).unwrap_or(DeliveryResult::Unreachable)
     }
 }
 
@@ -193,13 +193,13 @@ async fn discard(mut body: Incoming) {
 }
 
 /// The outcome of a try without a response.
-fn outcome(error: &hyper_util::client::legacy::Error) -> Outcome {
+fn outcome(error: &hyper_util::client::legacy::Error) -> DeliveryResult {
     if causes(error).any(<dyn Error>::is::<BlockedAddress>) {
-        Outcome::Blocked
+        DeliveryResult::Blocked
     } else if causes(error).any(<dyn Error>::is::<ConnectTimedOut>) {
-        Outcome::TimedOut
+        DeliveryResult::TimedOut
     } else {
-        Outcome::Unreachable
+        DeliveryResult::Unreachable
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subscription_core::webhooks::Outcome;
+use subscription_core::webhooks::DeliveryResult;
 use test_support::receiver::Reply;
 
 use super::{local, receiver, send};
@@ -15,7 +15,7 @@ async fn a_delivery_has_the_headers_of_standard_webhooks_and_the_body_that_was_s
 
     let outcome = send(&local(), &receiver.url("/hooks?key=1")).await;
 
-    assert_eq!(outcome, Outcome::answered(200));
+    assert_eq!(outcome, DeliveryResult::answered(200));
     let [delivery] = &receiver.received("/hooks?key=1")[..] else { panic!("one delivery") };
     let agent = concat!("subscription-http/", env!("CARGO_PKG_VERSION"));
     for (name, value) in [
@@ -51,7 +51,7 @@ async fn a_connection_is_used_again_unless_the_body_of_the_answer_is_long() {
     // Longer than what is read of it, also by the buffer of the connection.
     receiver.replies("/", body(1 << 20));
     for _ in 0..3 {
-        assert_eq!(send(&client, &receiver.url("/")).await, Outcome::answered(200));
+        assert_eq!(send(&client, &receiver.url("/")).await, DeliveryResult::answered(200));
     }
     assert_eq!(receiver.connections(), 3);
 }
@@ -65,7 +65,7 @@ async fn w4_a_redirect_is_an_answer_like_any_other_and_nothing_is_sent_to_its_ta
             format!("HTTP/1.1 {status} X\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n");
         receiver.replies("/", Reply::Send(head.into_bytes()));
 
-        assert_eq!(send(&local(), &receiver.url("/")).await, Outcome::answered(status));
+        assert_eq!(send(&local(), &receiver.url("/")).await, DeliveryResult::answered(status));
     }
 
     assert_eq!(target.connections(), 0);
@@ -77,19 +77,27 @@ async fn w5_an_answer_without_end_is_cut_off() {
     let chunk = [b"10000\r\n".as_slice(), &vec![b' '; 0x10000], b"\r\n"].concat();
     let ok = |header: &str| format!("HTTP/1.1 200 OK\r\n{header}\r\n").into_bytes();
     for (told, reply, outcome) in [
-        ("a header", Reply::Endless(ok("x: "), vec![b'x'; 0x10000]), Outcome::Unreachable),
-        ("headers", Reply::Endless(ok("")[..17].into(), b"x: y\r\n".into()), Outcome::Unreachable),
-        ("a line", Reply::Endless(b"HTTP/1.1 200 ".into(), vec![b'x'; 512]), Outcome::Unreachable),
-        ("a body", Reply::Endless(ok(""), vec![b' '; 0x10000]), Outcome::answered(200)),
+        ("a header", Reply::Endless(ok("x: "), vec![b'x'; 0x10000]), DeliveryResult::Unreachable),
+        (
+            "headers",
+            Reply::Endless(ok("")[..17].into(), b"x: y\r\n".into()),
+            DeliveryResult::Unreachable,
+        ),
+        (
+            "a line",
+            Reply::Endless(b"HTTP/1.1 200 ".into(), vec![b'x'; 512]),
+            DeliveryResult::Unreachable,
+        ),
+        ("a body", Reply::Endless(ok(""), vec![b' '; 0x10000]), DeliveryResult::answered(200)),
         (
             "a body with a length",
             Reply::Endless(ok("content-length: 9999999999999\r\n"), vec![b' '; 0x10000]),
-            Outcome::answered(200),
+            DeliveryResult::answered(200),
         ),
         (
             "a body in chunks",
             Reply::Endless(ok("transfer-encoding: chunked\r\n"), chunk),
-            Outcome::answered(200),
+            DeliveryResult::answered(200),
         ),
     ] {
         receiver.replies("/", reply);
@@ -107,12 +115,12 @@ async fn w5_an_answer_without_end_is_cut_off() {
 async fn an_answer_that_breaks_off_is_none_unless_its_head_is_there() {
     let (receiver, client) = (receiver().await, local());
     for (begun, outcome) in [
-        ("", Outcome::Unreachable),
-        ("HTTP/1.1 200", Outcome::Unreachable),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n", Outcome::Unreachable),
-        ("SSH-2.0-OpenSSH_9.9\r\n\r\n", Outcome::Unreachable),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc", Outcome::answered(200)),
-        ("HTTP/1.1 500 X\r\n\r\n", Outcome::answered(500)),
+        ("", DeliveryResult::Unreachable),
+        ("HTTP/1.1 200", DeliveryResult::Unreachable),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n", DeliveryResult::Unreachable),
+        ("SSH-2.0-OpenSSH_9.9\r\n\r\n", DeliveryResult::Unreachable),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc", DeliveryResult::answered(200)),
+        ("HTTP/1.1 500 X\r\n\r\n", DeliveryResult::answered(500)),
     ] {
         receiver.replies("/", Reply::Close(begun.into()));
 
@@ -123,7 +131,7 @@ async fn an_answer_that_breaks_off_is_none_unless_its_head_is_there() {
     drop(receiver);
     let unheard = super::receiver().await.url("/");
     for nobody in [gone, unheard] {
-        while send(&client, &nobody).await != Outcome::Unreachable {
+        while send(&client, &nobody).await != DeliveryResult::Unreachable {
             tokio::task::yield_now().await;
         }
     }
@@ -147,6 +155,6 @@ async fn the_time_to_wait_is_read_in_seconds_or_as_a_date() {
         let outcome = send(&client, &receiver.url("/")).await;
 
         let retry_after = seconds.map(Duration::from_secs);
-        assert_eq!(outcome, Outcome::Answered { status: 429, retry_after });
+        assert_eq!(outcome, DeliveryResult::Answered { status: 429, retry_after });
     }
 }

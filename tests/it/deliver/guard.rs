@@ -1,6 +1,6 @@
 //! Addresses that are blocked: nothing connects to them, by whatever name.
 
-use subscription_core::webhooks::Outcome;
+use subscription_core::webhooks::DeliveryResult;
 use subscription_http::DeliverSettings;
 use test_support::receiver::Receiver;
 
@@ -73,7 +73,7 @@ async fn w1_a_name_of_a_blocked_address_is_refused() {
         let client = over(&DeliverSettings::default().with_names(names));
 
         for url in ["https://receiver.example.com/", "http://receiver.example.com/"] {
-            assert_eq!(send(&client, url).await, Outcome::Blocked, "{url}: {address}");
+            assert_eq!(send(&client, url).await, DeliveryResult::Blocked, "{url}: {address}");
         }
     }
 }
@@ -93,7 +93,7 @@ async fn w2_a_name_that_changes_to_a_blocked_address_is_not_connected_to() {
         send(&over(&settings), &format!("http://receiver.example.com:{port}/")).await,
     ];
 
-    assert_eq!(outcomes, [Outcome::answered(200), Outcome::Blocked]);
+    assert_eq!(outcomes, [DeliveryResult::answered(200), DeliveryResult::Blocked]);
     assert_eq!((allowed.connections(), private.connections()), (1, 0));
 }
 
@@ -108,7 +108,7 @@ async fn w2_a_name_with_one_blocked_address_is_not_connected_to_at_all() {
 
         let outcome = send(&client, &format!("http://receiver.example.com:{port}/")).await;
 
-        assert_eq!(outcome, Outcome::Blocked, "{mixed:?}");
+        assert_eq!(outcome, DeliveryResult::Blocked, "{mixed:?}");
     }
     assert_eq!((allowed.connections(), private.connections()), (0, 0));
 }
@@ -138,7 +138,7 @@ async fn w3_blocked_addresses_in_a_url_are_refused_however_they_are_written() {
     ] {
         for scheme in ["http", "https"] {
             let url = format!("{scheme}://{host}:{port}/");
-            assert_eq!(send(&client, &url).await, Outcome::Blocked, "{url}");
+            assert_eq!(send(&client, &url).await, DeliveryResult::Blocked, "{url}");
         }
     }
     assert_eq!(receiver.connections(), 0);
@@ -150,13 +150,13 @@ async fn without_tls_only_allowed_addresses_are_sent_to_and_this_machine_in_deve
     let names = |settings: DeliverSettings| settings.with_names(Names::of([&["127.0.0.1"]]));
     let url = format!("http://receiver.example.com:{}/", receiver.address.port());
     for (rules, outcome) in [
-        (rules(&[], &[]), Outcome::Blocked),
-        (rules(&["10.0.0.0/8"], &[]), Outcome::Blocked),
-        (rules(&["127.0.0.0/8"], &["127.0.0.1/32"]), Outcome::Blocked),
-        (rules(&[], &["127.0.0.0/8"]).with_loopback(true), Outcome::Blocked),
-        (rules(&["127.0.0.0/8"], &[]), Outcome::answered(200)),
+        (rules(&[], &[]), DeliveryResult::Blocked),
+        (rules(&["10.0.0.0/8"], &[]), DeliveryResult::Blocked),
+        (rules(&["127.0.0.0/8"], &["127.0.0.1/32"]), DeliveryResult::Blocked),
+        (rules(&[], &["127.0.0.0/8"]).with_loopback(true), DeliveryResult::Blocked),
+        (rules(&["127.0.0.0/8"], &[]), DeliveryResult::answered(200)),
         // Only this machine's own names are sent to in development.
-        (rules(&[], &[]).with_loopback(true), Outcome::Blocked),
+        (rules(&[], &[]).with_loopback(true), DeliveryResult::Blocked),
     ] {
         let shown = format!("{rules:?}");
         let client = over(&names(DeliverSettings::default().with_addresses(rules)));
@@ -166,10 +166,10 @@ async fn without_tls_only_allowed_addresses_are_sent_to_and_this_machine_in_deve
     assert_eq!(receiver.connections(), 1);
     let local = DeliverSettings::default().with_addresses(rules(&[], &[]).with_loopback(true));
     let url = format!("http://localhost:{}/", receiver.address.port());
-    assert_eq!(send(&over(&names(local)), &url).await, Outcome::answered(200));
+    assert_eq!(send(&over(&names(local)), &url).await, DeliveryResult::answered(200));
 
     // A public address is no exception.
     let client = over(&DeliverSettings::default().with_names(Names::of([&["192.0.1.1"]])));
-    assert_eq!(send(&client, "http://receiver.example.com/").await, Outcome::Blocked);
-    assert_eq!(send(&client, "http://192.0.1.1/").await, Outcome::Blocked);
+    assert_eq!(send(&client, "http://receiver.example.com/").await, DeliveryResult::Blocked);
+    assert_eq!(send(&client, "http://192.0.1.1/").await, DeliveryResult::Blocked);
 }

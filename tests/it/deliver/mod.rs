@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use subscription_core::webhooks::{AddressRules, Deliver as _, DeliveryRequest, Outcome};
+use subscription_core::webhooks::{AddressRules, Deliver as _, DeliveryRequest, DeliveryResult};
 use subscription_http::{DeliverSettings, HttpDeliver, ResolveName};
 use test_support::receiver::Receiver;
 
@@ -51,7 +51,7 @@ fn over(settings: &DeliverSettings) -> HttpDeliver {
     HttpDeliver::new(settings).unwrap()
 }
 
-async fn send(client: &HttpDeliver, url: &str) -> Outcome {
+async fn send(client: &HttpDeliver, url: &str) -> DeliveryResult {
     let body = br#"{"type":"webhook.ping"}"#;
     client.deliver(DeliveryRequest::new(url.parse().unwrap(), "msg_1", 17, "v1,c2ln", body)).await
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use subscription_core::webhooks::Outcome;
+use subscription_core::webhooks::DeliveryResult;
 use subscription_http::DeliverSettings;
 use test_support::receiver::Reply;
 
@@ -31,13 +31,13 @@ async fn w5_a_late_answer_counts_and_none_does_after_the_time_of_a_try() {
     receiver.replies("/informs", Reply::Endless(informs.clone(), informs));
 
     for (path, outcome, takes_all) in [
-        ("/late", Outcome::answered(200), false),
-        ("/too-late", Outcome::TimedOut, true),
-        ("/never", Outcome::TimedOut, true),
-        ("/half", Outcome::TimedOut, true),
-        ("/informs", Outcome::TimedOut, true),
+        ("/late", DeliveryResult::answered(200), false),
+        ("/too-late", DeliveryResult::TimedOut, true),
+        ("/never", DeliveryResult::TimedOut, true),
+        ("/half", DeliveryResult::TimedOut, true),
+        ("/informs", DeliveryResult::TimedOut, true),
         // The status counts, though the body never ends.
-        ("/body", Outcome::answered(200), true),
+        ("/body", DeliveryResult::answered(200), true),
     ] {
         let begun = Instant::now();
         assert_eq!(send(&client, &receiver.url(path)).await, outcome, "{path}");
@@ -56,6 +56,6 @@ async fn connecting_has_a_time_of_its_own_with_the_handshake_of_tls() {
 
     let outcome = send(&client, &format!("https://{}/", receiver.address)).await;
 
-    assert_eq!(outcome, Outcome::TimedOut);
+    assert_eq!(outcome, DeliveryResult::TimedOut);
     assert_eq!(receiver.connections(), 1);
 }

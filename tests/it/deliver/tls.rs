@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
-use subscription_core::webhooks::Outcome;
+use subscription_core::webhooks::DeliveryResult;
 use subscription_http::{DeliverSettings, HttpDeliver};
 use test_support::receiver::{Shared, serve};
 use tokio::net::TcpListener;
@@ -56,14 +56,14 @@ async fn only_a_certificate_that_is_trusted_for_the_name_is_believed() {
         ("127.0.0.1", vec![&certificate[..]]),
     ] {
         let outcome = send(&client(&roots), &url(host)).await;
-        assert_eq!(outcome, Outcome::Unreachable, "{host}");
+        assert_eq!(outcome, DeliveryResult::Unreachable, "{host}");
     }
     assert_eq!(seen.borrow().received.len(), 0);
 
     let client = client(&[&unrelated, &certificate]);
     for _ in 0..3 {
         let outcome = send(&client, &url("receiver.example.com")).await;
-        assert_eq!(outcome, Outcome::answered(200));
+        assert_eq!(outcome, DeliveryResult::answered(200));
     }
     assert_eq!((seen.borrow().connections, seen.borrow().received.len()), (1, 3));
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use subscription_core::auth::{ClientKind, Scope};
 use subscription_core::events::RecordedEvent;
 use subscription_core::store::PageLimit;
-use subscription_core::webhooks::{EndpointId, Outcome};
+use subscription_core::webhooks::{DeliveryResult, EndpointId};
 use subscription_http::{ApiPart, RateLimits, openapi_json_for};
 use test_support::service_world::{at, of};
 
@@ -101,7 +101,7 @@ pub(super) async fn shown(world: &HttpWorld, route: &str) -> Option<Shown> {
         (_, "ping") => {
             let path = format!("{path}/ping");
             let accepted = post(&path, &[], "").await;
-            world.receiver.answers(Outcome::TimedOut);
+            world.receiver.answers(DeliveryResult::TimedOut);
             vec![("It is accepted.", accepted), ("There is no answer.", post(&path, &[], "").await)]
         }
         (_, "rewind") => {

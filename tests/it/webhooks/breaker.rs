@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use subscription_core::Timestamp;
 use subscription_core::webhooks::{
-    Breaker, Delivery, DisabledReason, Outcome, PARKED_MAX, StallReason, Verdict,
+    Breaker, Delivery, DeliveryResult, DisabledReason, PARKED_MAX, StallReason, Verdict,
 };
 
 const FAILING: Verdict = Verdict::Stall(StallReason::Failing);
@@ -20,7 +20,7 @@ fn later(seconds: u64) -> Timestamp {
 
 /// Fails the event, with no other parked.
 fn fails(breaker: &mut Breaker, sequence: u64) -> Verdict {
-    breaker.failed(sequence, start(), &Outcome::answered(500), 0)
+    breaker.failed(sequence, start(), &DeliveryResult::answered(500), 0)
 }
 
 #[test]
@@ -65,11 +65,11 @@ fn a_success_between_failures_starts_the_count_again() {
 fn every_failure_counts_whatever_its_outcome() {
     let mut breaker = Breaker::default();
     let outcomes = [
-        Outcome::answered(302),
-        Outcome::TimedOut,
-        Outcome::Unreachable,
-        Outcome::Blocked,
-        Outcome::answered(404),
+        DeliveryResult::answered(302),
+        DeliveryResult::TimedOut,
+        DeliveryResult::Unreachable,
+        DeliveryResult::Blocked,
+        DeliveryResult::answered(404),
     ];
 
     let verdicts = outcomes.iter().zip(1..).map(|(it, at)| breaker.failed(at, start(), it, 0));
@@ -79,7 +79,7 @@ fn every_failure_counts_whatever_its_outcome() {
 
 #[test]
 fn an_event_that_finds_100_parked_stalls_the_endpoint() {
-    let failed = |parked| Breaker::default().failed(1, start(), &Outcome::TimedOut, parked);
+    let failed = |parked| Breaker::default().failed(1, start(), &DeliveryResult::TimedOut, parked);
 
     assert_eq!(PARKED_MAX, 100);
     assert_eq!(failed(99), Verdict::Park);
@@ -94,14 +94,14 @@ fn five_failures_win_over_a_full_list_of_parked_events() {
         fails(&mut breaker, sequence);
     }
 
-    assert_eq!(breaker.failed(5, start(), &Outcome::TimedOut, 100), FAILING);
+    assert_eq!(breaker.failed(5, start(), &DeliveryResult::TimedOut, 100), FAILING);
 }
 
 #[test]
 fn a_stall_counts_its_tries_and_ends_with_a_success() {
     let mut breaker = Breaker::default();
     assert_eq!(fails(&mut breaker, 1), Verdict::Park);
-    assert_eq!(breaker.failed(1, later(3), &Outcome::TimedOut, 100), FULL);
+    assert_eq!(breaker.failed(1, later(3), &DeliveryResult::TimedOut, 100), FULL);
     let stall = breaker.stall().unwrap();
     assert_eq!((stall.since, stall.probes, stall.next_at), (later(3), 0, later(3)));
     assert_eq!(stall.reason, StallReason::ParkedFull);
@@ -109,7 +109,7 @@ fn a_stall_counts_its_tries_and_ends_with_a_success() {
     breaker.probe_at(later(5));
     let verdicts = [1, 1, 2, 3, 4, 5].map(|sequence| {
         // The reason is the first one, and a list with room again ends no stall.
-        breaker.failed(sequence, later(10), &Outcome::TimedOut, 0)
+        breaker.failed(sequence, later(10), &DeliveryResult::TimedOut, 0)
     });
 
     assert_eq!(verdicts, [FULL; 6]);
@@ -125,7 +125,7 @@ fn a_stall_can_begin_and_end_without_a_try() {
     let mut breaker = Breaker::default();
     fails(&mut breaker, 1);
     let mut stalled = Breaker::default();
-    stalled.failed(1, start(), &Outcome::TimedOut, 100);
+    stalled.failed(1, start(), &DeliveryResult::TimedOut, 100);
 
     breaker.set_stall(stalled.stall().cloned());
     assert_eq!(fails(&mut breaker, 2), FULL);
@@ -151,7 +151,7 @@ fn five_days_without_a_success_disable_the_endpoint() {
     const FIVE_DAYS: u64 = 5 * 24 * 60 * 60;
     let failing = Verdict::Disable(DisabledReason::Failing);
     let failed = |breaker: &mut Breaker, seconds| {
-        breaker.failed(1, later(seconds), &Outcome::answered(500), 0)
+        breaker.failed(1, later(seconds), &DeliveryResult::answered(500), 0)
     };
     let mut breaker = Breaker::default();
 
@@ -171,7 +171,7 @@ fn a_stalled_endpoint_is_disabled_after_five_days_too() {
         fails(&mut breaker, sequence);
     }
 
-    let verdict = breaker.failed(5, later(5 * 24 * 60 * 60), &Outcome::TimedOut, 0);
+    let verdict = breaker.failed(5, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
 
     assert_eq!(verdict, Verdict::Disable(DisabledReason::Failing));
 }
@@ -181,12 +181,12 @@ fn gone_disables_the_endpoint_at_once() {
     let gone = Verdict::Disable(DisabledReason::Gone);
     let mut breaker = Breaker::default();
 
-    assert_eq!(breaker.failed(1, start(), &Outcome::answered(410), 0), gone);
+    assert_eq!(breaker.failed(1, start(), &DeliveryResult::answered(410), 0), gone);
 
     for sequence in 1..=5 {
         fails(&mut breaker, sequence);
     }
-    let verdict = breaker.failed(6, later(5 * 24 * 60 * 60), &Outcome::answered(410), 100);
+    let verdict = breaker.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::answered(410), 100);
     assert_eq!(verdict, gone, "whatever else is true");
 }
 
@@ -204,9 +204,9 @@ fn a_stored_state_goes_on_where_it_was() {
 
     assert_eq!(delivery.failing_since, Some(start()));
     assert_eq!(delivery.stall.as_ref(), breaker.stall());
-    assert_eq!(again.failed(6, later(5), &Outcome::TimedOut, 0), FAILING);
+    assert_eq!(again.failed(6, later(5), &DeliveryResult::TimedOut, 0), FAILING);
     assert_eq!(again.stall().unwrap().probes, 1);
-    let verdict = again.failed(6, later(5 * 24 * 60 * 60), &Outcome::TimedOut, 0);
+    let verdict = again.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
     assert_eq!(verdict, Verdict::Disable(DisabledReason::Failing));
 
     again.succeeded();

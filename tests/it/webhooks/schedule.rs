@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use subscription_core::Timestamp;
-use subscription_core::webhooks::{Outcome, PerMille, TRIES_MAX, next_probe, next_try};
+use subscription_core::webhooks::{DeliveryResult, PerMille, TRIES_MAX, next_probe, next_try};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -13,21 +13,21 @@ fn failed_at() -> Timestamp {
     "2026-01-31T09:00:00Z".parse().unwrap()
 }
 
-fn refused() -> Outcome {
-    Outcome::answered(500)
+fn refused() -> DeliveryResult {
+    DeliveryResult::answered(500)
 }
 
-fn asks_for(status: u16, seconds: u64) -> Outcome {
-    Outcome::Answered { status, retry_after: Some(Duration::from_secs(seconds)) }
+fn asks_for(status: u16, seconds: u64) -> DeliveryResult {
+    DeliveryResult::Answered { status, retry_after: Some(Duration::from_secs(seconds)) }
 }
 
 /// The delay of the next try, in milliseconds.
-fn try_delay(tries: u32, outcome: &Outcome, jitter: PerMille) -> Option<u128> {
+fn try_delay(tries: u32, outcome: &DeliveryResult, jitter: PerMille) -> Option<u128> {
     let next = next_try(tries, failed_at(), outcome, jitter)?;
     Some(next.since(failed_at()).as_millis())
 }
 
-fn probe_delay(probes: u32, outcome: &Outcome, jitter: PerMille) -> u128 {
+fn probe_delay(probes: u32, outcome: &DeliveryResult, jitter: PerMille) -> u128 {
     next_probe(probes, failed_at(), outcome, jitter).since(failed_at()).as_millis()
 }
 
@@ -87,8 +87,12 @@ fn a_delay_is_shortened_or_lengthened_by_up_to_a_fifth() {
 
 #[test]
 fn an_overloaded_endpoint_has_a_minute_at_least() {
-    let overloaded =
-        [Outcome::answered(429), Outcome::answered(502), Outcome::answered(504), Outcome::TimedOut];
+    let overloaded = [
+        DeliveryResult::answered(429),
+        DeliveryResult::answered(502),
+        DeliveryResult::answered(504),
+        DeliveryResult::TimedOut,
+    ];
     for outcome in overloaded {
         for jitter in [0, 500, 1_000].map(PerMille::new) {
             assert_eq!(try_delay(1, &outcome, jitter), Some(seconds(60)), "{outcome:?}");
@@ -98,8 +102,9 @@ fn an_overloaded_endpoint_has_a_minute_at_least() {
         assert_eq!(probe_delay(2, &outcome, MIDDLE), seconds(2 * MINUTE), "{outcome:?}");
     }
 
-    let others = [302, 400, 404, 428, 430, 500, 501, 503, 505].map(Outcome::answered);
-    for outcome in others.into_iter().chain([Outcome::Unreachable, Outcome::Blocked]) {
+    let others = [302, 400, 404, 428, 430, 500, 501, 503, 505].map(DeliveryResult::answered);
+    for outcome in others.into_iter().chain([DeliveryResult::Unreachable, DeliveryResult::Blocked])
+    {
         assert_eq!(try_delay(1, &outcome, MIDDLE), Some(seconds(5)), "{outcome:?}");
         assert_eq!(probe_delay(0, &outcome, MIDDLE), seconds(5), "{outcome:?}");
     }

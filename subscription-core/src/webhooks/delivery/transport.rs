@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use url::Url;
 
-use crate::webhooks::Outcome;
+use crate::webhooks::DeliveryResult;
 
 /// A delivery to send with POST.
 #[derive(Debug, Clone)]
@@ -43,5 +43,5 @@ impl DeliveryRequest {
 #[async_trait]
 pub trait Deliver: Send + Sync + fmt::Debug {
     /// Sends a delivery and returns the outcome.
-    async fn deliver(&self, request: DeliveryRequest) -> Outcome;
+    async fn deliver(&self, request: DeliveryRequest) -> DeliveryResult;
 }

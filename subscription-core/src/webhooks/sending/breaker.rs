@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::outcome::Outcome;
+use super::outcome::DeliveryResult;
 use crate::values::Timestamp;
 use crate::webhooks::{Delivery, DisabledReason, Stall, StallReason};
 
@@ -63,7 +63,7 @@ impl Breaker {
         &mut self,
         sequence: u64,
         at: Timestamp,
-        outcome: &Outcome,
+        outcome: &DeliveryResult,
         parked: usize,
     ) -> Verdict {
         if outcome.is_gone() {

@@ -10,7 +10,7 @@ use crate::values::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum DeliveryResult {
     /// The endpoint returned a status; from 200 to 299 it accepted the event.
     Answered {
         /// The status.
@@ -30,12 +30,12 @@ pub enum Outcome {
 /// A try that has ended.
 #[derive(Debug)]
 pub(crate) struct Tried {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: DeliveryResult,
     pub(crate) at: Timestamp,
     pub(crate) took: Duration,
 }
 
-impl Outcome {
+impl DeliveryResult {
     /// A status without a time to wait.
     pub const fn answered(status: u16) -> Self {
         Self::Answered { status, retry_after: None }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::outcome::Outcome;
+use super::outcome::DeliveryResult;
 use crate::values::Timestamp;
 
 /// The number of tries of an event, after which it is given up.
@@ -56,7 +56,7 @@ impl PerMille {
 pub fn next_try(
     tries: u32,
     failed_at: Timestamp,
-    outcome: &Outcome,
+    outcome: &DeliveryResult,
     jitter: PerMille,
 ) -> Option<Timestamp> {
     let delay = TRY_DELAYS.get(usize::try_from(tries.saturating_sub(1)).ok()?)?;
@@ -67,7 +67,7 @@ pub fn next_try(
 pub fn next_probe(
     probes: u32,
     failed_at: Timestamp,
-    outcome: &Outcome,
+    outcome: &DeliveryResult,
     jitter: PerMille,
 ) -> Timestamp {
     let delay = usize::try_from(probes).ok().and_then(|probes| PROBE_DELAYS.get(probes));
@@ -76,13 +76,13 @@ pub fn next_probe(
 }
 
 /// The delay, or a longer one that the outcome requests.
-fn lengthened(delay: Duration, outcome: &Outcome) -> Duration {
+fn lengthened(delay: Duration, outcome: &DeliveryResult) -> Duration {
     let (overloaded, asked) = match outcome {
-        Outcome::Answered { status, retry_after } => {
+        DeliveryResult::Answered { status, retry_after } => {
             (matches!(status, 429 | 502 | 504), *retry_after)
         }
-        Outcome::TimedOut => (true, None),
-        Outcome::Unreachable | Outcome::Blocked => (false, None),
+        DeliveryResult::TimedOut => (true, None),
+        DeliveryResult::Unreachable | DeliveryResult::Blocked => (false, None),
     };
     let least = if overloaded { OVERLOADED_DELAY_MIN } else { Duration::ZERO };
     delay.max(least).max(asked.unwrap_or_default().min(RETRY_AFTER_MAX))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use subscription_core::store::PageLimit;
-use subscription_core::webhooks::{EndpointChanges, Outcome};
+use subscription_core::webhooks::{DeliveryResult, EndpointChanges};
 
 use super::world::{URL, WebhookWorld};
 
@@ -44,11 +44,11 @@ async fn a_ping_that_is_accepted_ends_a_stall_and_others_do_not() {
     world.park(id, &events[0], "waiting", Some(later)).await;
 
     for (outcome, name, status) in [
-        (Outcome::answered(500), "refused", Some(500)),
-        (Outcome::answered(302), "refused", Some(302)),
-        (Outcome::TimedOut, "timed_out", None),
-        (Outcome::Unreachable, "unreachable", None),
-        (Outcome::Blocked, "blocked", None),
+        (DeliveryResult::answered(500), "refused", Some(500)),
+        (DeliveryResult::answered(302), "refused", Some(302)),
+        (DeliveryResult::TimedOut, "timed_out", None),
+        (DeliveryResult::Unreachable, "unreachable", None),
+        (DeliveryResult::Blocked, "blocked", None),
     ] {
         world.receiver.answers(outcome);
         let pinged = world.webhooks.ping(id).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_ping_that_is_accepted_ends_a_stall_and_others_do_not() {
         let stalled = world.webhooks.get(id).await.unwrap();
         assert_eq!(stalled.stalled_since, Some(now), "{name}");
     }
-    world.receiver.answers(Outcome::answered(200));
+    world.receiver.answers(DeliveryResult::answered(200));
     world.webhooks.ping(id).await.unwrap();
 
     let ended = world.webhooks.get(id).await.unwrap();

@@ -10,8 +10,8 @@ use subscription_core::store::{
     StoreExt as _,
 };
 use subscription_core::webhooks::{
-    AddressRules, Deliver, DeliveryRequest, EndpointId, EndpointWithSecret, NewEndpoint, Outcome,
-    Webhooks,
+    AddressRules, Deliver, DeliveryRequest, DeliveryResult, EndpointId, EndpointWithSecret,
+    NewEndpoint, Webhooks,
 };
 use subscription_core::{
     ManualClock, MemoryStore, SeededRandomness, Store, SubscriptionService, Timestamp, Version,
@@ -24,16 +24,16 @@ pub(crate) const URL: &str = "https://shop.example/webhooks";
 
 /// A receiver that answers with one outcome, and keeps what it is sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Receiver(Arc<Mutex<(Outcome, Vec<DeliveryRequest>)>>);
+pub(crate) struct Receiver(Arc<Mutex<(DeliveryResult, Vec<DeliveryRequest>)>>);
 
 impl Default for Receiver {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new((Outcome::answered(204), Vec::new()))))
+        Self(Arc::new(Mutex::new((DeliveryResult::answered(204), Vec::new()))))
     }
 }
 
 impl Receiver {
-    pub(crate) fn answers(&self, outcome: Outcome) {
+    pub(crate) fn answers(&self, outcome: DeliveryResult) {
         self.0.lock().unwrap().0 = outcome;
     }
 
@@ -44,7 +44,7 @@ impl Receiver {
 
 #[async_trait]
 impl Deliver for Receiver {
-    async fn deliver(&self, request: DeliveryRequest) -> Outcome {
+    async fn deliver(&self, request: DeliveryRequest) -> DeliveryResult {
         let mut both = self.0.lock().unwrap();
         both.1.push(request);
         both.0.clone()

@@ -1,7 +1,7 @@
 //! Calls that manage endpoints, while the job sends.
 
 use subscription_core::webhooks::{
-    DisabledReason, EndpointChanges, EndpointId, Outcome, Resend, Rewind, Webhooks,
+    DeliveryResult, DisabledReason, EndpointChanges, EndpointId, Resend, Rewind, Webhooks,
 };
 
 use super::world::{SendingWorld, Standing, settle};
@@ -61,10 +61,10 @@ async fn a_rewind_sends_again_what_was_delivered_and_what_was_parked() {
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(4).await;
-    world.receivers.answer_to(3, Outcome::answered(500));
+    world.receivers.answer_to(3, DeliveryResult::answered(500));
     world.run().await;
     world.receivers.take();
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
 
     world.webhooks.rewind(id, Rewind::To(1)).await.unwrap();
     let next_at = world.run().await;
@@ -107,7 +107,7 @@ async fn an_event_that_was_given_up_is_sent_again_with_ten_new_tries() {
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(1).await;
-    world.receivers.answer(Outcome::answered(500));
+    world.receivers.answer(DeliveryResult::answered(500));
     let mut next_at = world.run().await;
     while world.parked(id).await[0].1 == "waiting" {
         next_at = world.run_at(next_at).await;
@@ -117,7 +117,7 @@ async fn an_event_that_was_given_up_is_sent_again_with_ten_new_tries() {
     world.webhooks.resend(id, Resend::One(1)).await.unwrap();
     world.run().await;
     assert_eq!(world.parked(id).await, [(1, "waiting".to_owned(), 1)]);
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     world.webhooks.resend(id, Resend::All).await.unwrap();
     world.run().await;
 
@@ -129,10 +129,10 @@ async fn an_endpoint_that_gets_another_url_is_no_longer_stalled() {
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(6).await;
-    world.receivers.answer(Outcome::answered(500));
+    world.receivers.answer(DeliveryResult::answered(500));
     world.run().await;
     world.receivers.take();
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
 
     world.webhooks.update_if(id, None, url("https://b.example/"), false).await.unwrap();
     world.run().await;

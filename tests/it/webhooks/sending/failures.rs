@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use subscription_core::webhooks::{DisabledReason, EndpointChanges, Outcome, StallReason};
+use subscription_core::webhooks::{DeliveryResult, DisabledReason, EndpointChanges, StallReason};
 
 use super::world::SendingWorld;
 
@@ -17,7 +17,7 @@ async fn a_failed_event_is_parked_and_later_events_of_its_record_go_behind_it() 
     let bad = world.plan("bad").await;
     world.change(&bad).await;
     world.plan("good").await;
-    world.receivers.answer_to(1, Outcome::answered(500));
+    world.receivers.answer_to(1, DeliveryResult::answered(500));
 
     let next_at = world.run().await;
 
@@ -27,7 +27,7 @@ async fn a_failed_event_is_parked_and_later_events_of_its_record_go_behind_it() 
     let delay = next_at.unwrap().since(world.now());
     assert!((3..=6).contains(&delay.as_secs()), "{delay:?}");
 
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     world.run_at(next_at).await;
 
     assert_eq!(world.receivers.take(), [1, 2]);
@@ -45,7 +45,7 @@ async fn a_later_event_of_a_parked_record_is_not_sent_before_it() {
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     let bad = world.plan("bad").await;
-    world.receivers.answer_to(1, Outcome::Unreachable);
+    world.receivers.answer_to(1, DeliveryResult::Unreachable);
     world.run().await;
     world.receivers.take();
 
@@ -54,7 +54,7 @@ async fn a_later_event_of_a_parked_record_is_not_sent_before_it() {
 
     assert!(world.receivers.take().is_empty());
     assert_eq!(world.parked(id).await, [row(1, "waiting", 1), row(2, "behind", 0)]);
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     world.run_at(next_at).await;
     assert_eq!(world.receivers.take(), [1, 2]);
 }
@@ -65,7 +65,7 @@ async fn an_event_is_given_up_after_ten_tries_and_its_record_continues() {
     let id = world.endpoint("https://a.example/").await;
     let bad = world.plan("bad").await;
     world.change(&bad).await;
-    world.receivers.answer_to(1, Outcome::answered(500));
+    world.receivers.answer_to(1, DeliveryResult::answered(500));
     let began = world.now();
     let mut next_at = world.run().await;
 
@@ -95,7 +95,7 @@ async fn five_failures_in_a_row_stall_an_endpoint_and_the_fifth_is_not_parked() 
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(6).await;
-    world.receivers.answer(Outcome::answered(500));
+    world.receivers.answer(DeliveryResult::answered(500));
 
     let mut next_at = world.run().await;
 
@@ -108,7 +108,7 @@ async fn five_failures_in_a_row_stall_an_endpoint_and_the_fifth_is_not_parked() 
         next_at = world.run_at(next_at).await;
         assert_eq!(world.receivers.take(), [5], "only the head is tried");
     }
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     world.run_at(next_at).await;
 
     let sent = world.receivers.take();
@@ -126,7 +126,7 @@ async fn the_probes_of_a_stalled_endpoint_are_delayed_by_the_schedule() {
     let mut world = SendingWorld::new();
     world.endpoint("https://a.example/").await;
     world.plans(5).await;
-    world.receivers.answer(Outcome::answered(500));
+    world.receivers.answer(DeliveryResult::answered(500));
     let mut next_at = world.run().await;
     let mut delays = Vec::new();
 
@@ -150,7 +150,7 @@ async fn an_event_that_finds_a_hundred_parked_stalls_the_endpoint_until_there_is
     let last = world.plans(202).await;
     // Every second event fails, so that there are never five failures in a row.
     for sequence in (1..=last).step_by(2) {
-        world.receivers.answer_to(sequence, Outcome::answered(500));
+        world.receivers.answer_to(sequence, DeliveryResult::answered(500));
     }
 
     let next_at = world.run().await;
@@ -159,7 +159,7 @@ async fn an_event_that_finds_a_hundred_parked_stalls_the_endpoint_until_there_is
     assert_eq!((shown.parked, shown.stall_reason), (100, Some(StallReason::ParkedFull)));
     assert_eq!(shown.cursor, 200);
 
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     world.run_at(next_at).await;
 
     let shown = world.shown(id).await;
@@ -175,7 +175,7 @@ async fn events_behind_a_parked_one_fill_the_places_too_and_are_sent_in_order() 
         bad = world.change(&bad).await;
     }
     world.plan("good").await;
-    world.receivers.answer_to(1, Outcome::answered(500));
+    world.receivers.answer_to(1, DeliveryResult::answered(500));
 
     let next_at = world.run().await;
 
@@ -183,7 +183,7 @@ async fn events_behind_a_parked_one_fill_the_places_too_and_are_sent_in_order() 
     assert_eq!((shown.parked, shown.stall_reason), (100, Some(StallReason::ParkedFull)));
     assert_eq!(shown.cursor, 100);
 
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     let mut next_at = world.run_at(next_at).await;
     while next_at.is_some() {
         next_at = world.run_at(next_at).await;
@@ -201,7 +201,7 @@ async fn an_endpoint_that_answers_410_is_disabled_at_once() {
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(1).await;
-    world.receivers.answer(Outcome::answered(410));
+    world.receivers.answer(DeliveryResult::answered(410));
 
     world.run().await;
     world.plans(3).await;
@@ -218,7 +218,7 @@ async fn an_endpoint_without_a_success_for_five_days_is_disabled_and_continues_w
     let mut world = SendingWorld::new();
     let id = world.endpoint("https://a.example/").await;
     world.plans(7).await;
-    world.receivers.answer(Outcome::TimedOut);
+    world.receivers.answer(DeliveryResult::TimedOut);
     let began = world.now();
     let mut next_at = world.run().await;
 
@@ -232,7 +232,7 @@ async fn an_endpoint_without_a_success_for_five_days_is_disabled_and_continues_w
     assert_eq!(shown.parked, 4);
 
     world.receivers.take();
-    world.receivers.answer(Outcome::answered(200));
+    world.receivers.answer(DeliveryResult::answered(200));
     let changes = EndpointChanges { enabled: Some(true), ..EndpointChanges::default() };
     world.webhooks.update_if(id, None, changes, false).await.unwrap();
     world.run().await;
@@ -246,10 +246,10 @@ async fn an_endpoint_without_a_success_for_five_days_is_disabled_and_continues_w
 async fn an_endpoint_can_ask_for_a_longer_delay() {
     let after = |seconds| Some(Duration::from_secs(seconds));
     let cases = [
-        (Outcome::Answered { status: 503, retry_after: after(7_200) }, 7_200..=7_200),
-        (Outcome::Answered { status: 500, retry_after: after(1) }, 3..=6),
-        (Outcome::answered(429), 60..=60),
-        (Outcome::TimedOut, 60..=60),
+        (DeliveryResult::Answered { status: 503, retry_after: after(7_200) }, 7_200..=7_200),
+        (DeliveryResult::Answered { status: 500, retry_after: after(1) }, 3..=6),
+        (DeliveryResult::answered(429), 60..=60),
+        (DeliveryResult::TimedOut, 60..=60),
     ];
     for (outcome, seconds) in cases {
         let mut world = SendingWorld::new();

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use serde_json::Value;
 use subscription_core::store::PageLimit;
 use subscription_core::webhooks::{
-    Deliver, DeliveryRequest, EndpointId, FirstEvent, NewEndpoint, Outcome, Sender, ShownEndpoint,
-    Wake, Webhooks,
+    Deliver, DeliveryRequest, DeliveryResult, EndpointId, FirstEvent, NewEndpoint, Sender,
+    ShownEndpoint, Wake, Webhooks,
 };
 use subscription_core::{
     Clock as _, ManualClock, Plan, PlanChanges, SeededRandomness, SubscriptionService, Timestamp,
@@ -42,8 +42,8 @@ pub(crate) struct Receivers {
 #[derive(Debug)]
 struct Script {
     received: Vec<Received>,
-    answer: Outcome,
-    answers: BTreeMap<u64, Outcome>,
+    answer: DeliveryResult,
+    answers: BTreeMap<u64, DeliveryResult>,
     /// The part of the URLs whose answers are held back.
     held: Option<String>,
     in_flight: BTreeMap<String, usize>,
@@ -53,7 +53,7 @@ impl Receivers {
     fn new(clock: &ManualClock) -> Self {
         let script = Script {
             received: Vec::new(),
-            answer: Outcome::answered(204),
+            answer: DeliveryResult::answered(204),
             answers: BTreeMap::new(),
             held: None,
             in_flight: BTreeMap::new(),
@@ -67,14 +67,14 @@ impl Receivers {
     }
 
     /// Answers all deliveries so.
-    pub(crate) fn answer(&self, outcome: Outcome) {
+    pub(crate) fn answer(&self, outcome: DeliveryResult) {
         let mut script = self.script();
         script.answer = outcome;
         script.answers.clear();
     }
 
     /// Answers the deliveries of an event so.
-    pub(crate) fn answer_to(&self, sequence: u64, outcome: Outcome) {
+    pub(crate) fn answer_to(&self, sequence: u64, outcome: DeliveryResult) {
         self.script().answers.insert(sequence, outcome);
     }
 
@@ -104,7 +104,7 @@ impl Receivers {
 
 #[async_trait]
 impl Deliver for Receivers {
-    async fn deliver(&self, request: DeliveryRequest) -> Outcome {
+    async fn deliver(&self, request: DeliveryRequest) -> DeliveryResult {
         let url = request.url.to_string();
         let body: Value = serde_json::from_slice(&request.body).unwrap();
         let sequence = body.get("sequence").and_then(Value::as_u64).unwrap();

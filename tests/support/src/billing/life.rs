@@ -10,9 +10,9 @@ use subscription_core::events::Change;
 use subscription_core::payments::Asked;
 use subscription_core::{
     Action, Ask, BillingCycle, Conflict, Effective, Error, ManagedBy, NewPlan, NewSubscription,
-    Others, Outcome, Payment, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanId,
-    Quote, Report, Rules as _, SeededRandomness, StepKind, Subscription, SubscriptionChanges,
-    SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
+    Others, Payment, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanId, Quote,
+    Report, RuleDecision, Rules as _, SeededRandomness, StepKind, Subscription,
+    SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
 };
 
 use crate::service_world::of;
@@ -106,8 +106,8 @@ impl Life {
     }
 
     /// Writes an outcome: the subscription, the payment that it asks for, the payments that it cancels.
-    fn write(&mut self, by: By, outcome: Outcome) {
-        let Outcome { subscription, change, ask, cancels_open_payments } = outcome;
+    fn write(&mut self, by: By, outcome: RuleDecision) {
+        let RuleDecision { subscription, change, ask, cancels_open_payments } = outcome;
         if cancels_open_payments {
             for payment in self.payments.iter_mut().filter(|payment| payment.is_open()) {
                 payment.status = PaymentStatus::Canceled;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use subscription_core::billing::{BillingRules, Policy, next_action_at};
 use subscription_core::{
-    Action, Amount, Bounded, Error, ManagedBy, Others, Outcome, PaymentStatus, Plan, Report,
-    Reported, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
+    Action, Amount, Bounded, Error, ManagedBy, Others, PaymentStatus, Plan, Report, Reported,
+    RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
 };
 
 use crate::simulation::broken::Breakage;
@@ -116,7 +116,7 @@ impl BrokenRules {
         Self { rules: BillingRules::new(followed), policy: policy.clone(), fault }
     }
 
-    fn asking(&self, mut outcome: Outcome) -> Outcome {
+    fn asking(&self, mut outcome: RuleDecision) -> RuleDecision {
         let price = outcome.subscription.price();
         if let (Fault::IgnoresQuantity, Some(ask), Some(price)) =
             (self.fault, &mut outcome.ask, price)
@@ -131,7 +131,7 @@ impl BrokenRules {
         let mut next = before.clone();
         (next.version, next.updated_at) = (before.version.next(), now);
         let change = before.change_to(&next);
-        Step { at: now, kind: StepKind::Corrected, outcome: Outcome::of(next, change) }
+        Step { at: now, kind: StepKind::Corrected, outcome: RuleDecision::of(next, change) }
     }
 
     /// The subscription as the broken rules see it.
@@ -147,7 +147,7 @@ impl BrokenRules {
         seen
     }
 
-    fn break_step(&self, before: &Subscription, kind: StepKind, outcome: &mut Outcome) {
+    fn break_step(&self, before: &Subscription, kind: StepKind, outcome: &mut RuleDecision) {
         let next = &mut outcome.subscription;
         let Some(billing) = &mut next.billing else { return };
         match (self.fault, kind) {
@@ -202,7 +202,7 @@ impl Rules for BrokenRules {
         imported: bool,
         plan: &Plan,
         now: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         Ok(self.asking(self.rules.create(made, imported, plan, now)?))
     }
 
@@ -211,7 +211,7 @@ impl Rules for BrokenRules {
         before: &Subscription,
         after: Subscription,
         now: Timestamp,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RuleDecision, Error> {
         let mut outcome = self.rules.change(before, after, now)?;
         if self.fault == Fault::StepsForCallers
             && let Some(billing) = &mut outcome.subscription.billing
@@ -236,7 +236,7 @@ impl Rules for BrokenRules {
         subscription: &Subscription,
         action: Action,
         now: Timestamp,
-    ) -> Result<Option<Outcome>, Error> {
+    ) -> Result<Option<RuleDecision>, Error> {
         let mut acted = self.rules.act(subscription, action, now)?;
         if let Some(outcome) = &mut acted {
             match self.fault {

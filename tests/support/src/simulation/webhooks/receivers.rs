@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use subscription_core::events::{RecordedEvent, Subject, TypePattern};
-use subscription_core::webhooks::{Deliver, DeliveryRequest, EndpointId, Outcome};
+use subscription_core::webhooks::{Deliver, DeliveryRequest, DeliveryResult, EndpointId};
 use subscription_core::{Clock as _, ManualClock, Timestamp};
 
 use super::broken::Fault;
@@ -174,7 +174,7 @@ impl Network {
     }
 
     /// How a receiver answers, after the time that it takes.
-    async fn answer(&self, host: &str, sequence: u64, subject: &str) -> Outcome {
+    async fn answer(&self, host: &str, sequence: u64, subject: &str) -> DeliveryResult {
         let is_calm = || self.calm.load(Ordering::SeqCst);
         let turns = if is_calm() { 0 } else { self.rng.below(4) };
         for _ in 0..turns {
@@ -188,24 +188,26 @@ impl Network {
                 yield_once().await;
             }
             if self.clock.now() >= timeout {
-                return Outcome::TimedOut;
+                return DeliveryResult::TimedOut;
             }
         }
         let is_refused = lock(&self.receivers).by_host[host].refused.contains(subject);
         match mood {
-            Mood::Well | Mood::Slow if !is_refused => Outcome::answered(200),
-            Mood::Well | Mood::Slow => Outcome::answered(422),
-            Mood::Picky => Outcome::answered(if sequence.is_multiple_of(2) { 200 } else { 422 }),
-            Mood::Fails(status) => Outcome::answered(status),
-            Mood::Vanished => Outcome::Unreachable,
-            Mood::Gone => Outcome::answered(410),
+            Mood::Well | Mood::Slow if !is_refused => DeliveryResult::answered(200),
+            Mood::Well | Mood::Slow => DeliveryResult::answered(422),
+            Mood::Picky => {
+                DeliveryResult::answered(if sequence.is_multiple_of(2) { 200 } else { 422 })
+            }
+            Mood::Fails(status) => DeliveryResult::answered(status),
+            Mood::Vanished => DeliveryResult::Unreachable,
+            Mood::Gone => DeliveryResult::answered(410),
         }
     }
 }
 
 #[async_trait]
 impl Deliver for Network {
-    async fn deliver(&self, request: DeliveryRequest) -> Outcome {
+    async fn deliver(&self, request: DeliveryRequest) -> DeliveryResult {
         let host = request.url.host_str().unwrap().to_owned();
         let mut text = String::from_utf8(request.body).unwrap();
         let body: Value = serde_json::from_str(&text).unwrap();
@@ -228,7 +230,7 @@ impl Deliver for Network {
             receiver.keep(&body);
         }
         // The receiver accepted it, and the answer is lost.
-        let outcome = if is_lost { Outcome::Unreachable } else { outcome };
+        let outcome = if is_lost { DeliveryResult::Unreachable } else { outcome };
         if !outcome.is_delivered() {
             *receiver.failures.entry(sequence).or_default() += 1;
         }
