@@ -27,7 +27,7 @@ pub use endpoints::shown::{ListedParked, ShownAttempt, ShownEndpoint};
 pub use endpoints::upkeep::{disable_imported, server_keys_named};
 pub use facade::Webhooks;
 pub use ipnet::IpNet;
-pub use sending::breaker::{Breaker, PARKED_MAX, Verdict};
+pub use sending::breaker::{Breaker, BreakerDecision, PARKED_MAX};
 pub use sending::outcome::DeliveryResult;
 pub use sending::schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use sending::sender::Sender;

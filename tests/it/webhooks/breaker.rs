@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use subscription_core::Timestamp;
 use subscription_core::webhooks::{
-    Breaker, Delivery, DeliveryResult, DisabledReason, PARKED_MAX, StallReason, Verdict,
+    Breaker, BreakerDecision, Delivery, DeliveryResult, DisabledReason, PARKED_MAX, StallReason,
 };
 
-const FAILING: Verdict = Verdict::Stall(StallReason::Failing);
-const FULL: Verdict = Verdict::Stall(StallReason::ParkedFull);
+const FAILING: BreakerDecision = BreakerDecision::Stall(StallReason::Failing);
+const FULL: BreakerDecision = BreakerDecision::Stall(StallReason::ParkedFull);
 
 fn start() -> Timestamp {
     "2026-01-31T09:00:00Z".parse().unwrap()
@@ -19,7 +19,7 @@ fn later(seconds: u64) -> Timestamp {
 }
 
 /// Fails the event, with no other parked.
-fn fails(breaker: &mut Breaker, sequence: u64) -> Verdict {
+fn fails(breaker: &mut Breaker, sequence: u64) -> BreakerDecision {
     breaker.failed(sequence, start(), &DeliveryResult::answered(500), 0)
 }
 
@@ -27,9 +27,18 @@ fn fails(breaker: &mut Breaker, sequence: u64) -> Verdict {
 fn five_events_that_fail_in_a_row_stall_the_endpoint() {
     let mut breaker = Breaker::default();
 
-    let verdicts: Vec<_> = (1..=5).map(|sequence| fails(&mut breaker, sequence)).collect();
+    let decisions: Vec<_> = (1..=5).map(|sequence| fails(&mut breaker, sequence)).collect();
 
-    assert_eq!(verdicts, [Verdict::Park, Verdict::Park, Verdict::Park, Verdict::Park, FAILING]);
+    assert_eq!(
+        decisions,
+        [
+            BreakerDecision::Park,
+            BreakerDecision::Park,
+            BreakerDecision::Park,
+            BreakerDecision::Park,
+            FAILING
+        ]
+    );
 }
 
 #[test]
@@ -37,10 +46,10 @@ fn one_bad_event_never_stalls_the_endpoint() {
     let mut breaker = Breaker::default();
 
     for _ in 0..20 {
-        assert_eq!(fails(&mut breaker, 7), Verdict::Park);
+        assert_eq!(fails(&mut breaker, 7), BreakerDecision::Park);
     }
     for sequence in [8, 7, 9, 8, 10, 7] {
-        assert_eq!(fails(&mut breaker, sequence), Verdict::Park);
+        assert_eq!(fails(&mut breaker, sequence), BreakerDecision::Park);
     }
 
     assert_eq!(fails(&mut breaker, 11), FAILING, "the fifth event");
@@ -56,7 +65,7 @@ fn a_success_between_failures_starts_the_count_again() {
     assert_eq!(breaker.succeeded(), None, "it was not stalled");
 
     for sequence in 5..=8 {
-        assert_eq!(fails(&mut breaker, sequence), Verdict::Park);
+        assert_eq!(fails(&mut breaker, sequence), BreakerDecision::Park);
     }
     assert_eq!(fails(&mut breaker, 9), FAILING);
 }
@@ -72,9 +81,9 @@ fn every_failure_counts_whatever_its_outcome() {
         DeliveryResult::answered(404),
     ];
 
-    let verdicts = outcomes.iter().zip(1..).map(|(it, at)| breaker.failed(at, start(), it, 0));
+    let decisions = outcomes.iter().zip(1..).map(|(it, at)| breaker.failed(at, start(), it, 0));
 
-    assert_eq!(verdicts.last(), Some(FAILING));
+    assert_eq!(decisions.last(), Some(FAILING));
 }
 
 #[test]
@@ -82,7 +91,7 @@ fn an_event_that_finds_100_parked_stalls_the_endpoint() {
     let failed = |parked| Breaker::default().failed(1, start(), &DeliveryResult::TimedOut, parked);
 
     assert_eq!(PARKED_MAX, 100);
-    assert_eq!(failed(99), Verdict::Park);
+    assert_eq!(failed(99), BreakerDecision::Park);
     assert_eq!(failed(100), FULL);
     assert_eq!(failed(101), FULL);
 }
@@ -100,24 +109,24 @@ fn five_failures_win_over_a_full_list_of_parked_events() {
 #[test]
 fn a_stall_counts_its_tries_and_ends_with_a_success() {
     let mut breaker = Breaker::default();
-    assert_eq!(fails(&mut breaker, 1), Verdict::Park);
+    assert_eq!(fails(&mut breaker, 1), BreakerDecision::Park);
     assert_eq!(breaker.failed(1, later(3), &DeliveryResult::TimedOut, 100), FULL);
     let stall = breaker.stall().unwrap();
     assert_eq!((stall.since, stall.probes, stall.next_at), (later(3), 0, later(3)));
     assert_eq!(stall.reason, StallReason::ParkedFull);
 
     breaker.probe_at(later(5));
-    let verdicts = [1, 1, 2, 3, 4, 5].map(|sequence| {
+    let decisions = [1, 1, 2, 3, 4, 5].map(|sequence| {
         // The reason is the first one, and a list with room again ends no stall.
         breaker.failed(sequence, later(10), &DeliveryResult::TimedOut, 0)
     });
 
-    assert_eq!(verdicts, [FULL; 6]);
+    assert_eq!(decisions, [FULL; 6]);
     let stall = breaker.stall().cloned().unwrap();
     assert_eq!((stall.since, stall.probes, stall.next_at), (later(3), 6, later(5)));
     assert_eq!(breaker.succeeded(), Some(stall));
     assert_eq!(breaker.stall(), None);
-    assert_eq!(fails(&mut breaker, 1), Verdict::Park);
+    assert_eq!(fails(&mut breaker, 1), BreakerDecision::Park);
 }
 
 #[test]
@@ -149,19 +158,19 @@ fn an_endpoint_that_is_not_stalled_has_no_next_try() {
 #[test]
 fn five_days_without_a_success_disable_the_endpoint() {
     const FIVE_DAYS: u64 = 5 * 24 * 60 * 60;
-    let failing = Verdict::Disable(DisabledReason::Failing);
+    let failing = BreakerDecision::Disable(DisabledReason::Failing);
     let failed = |breaker: &mut Breaker, seconds| {
         breaker.failed(1, later(seconds), &DeliveryResult::answered(500), 0)
     };
     let mut breaker = Breaker::default();
 
-    assert_eq!(failed(&mut breaker, 0), Verdict::Park);
-    assert_eq!(failed(&mut breaker, FIVE_DAYS - 1), Verdict::Park);
+    assert_eq!(failed(&mut breaker, 0), BreakerDecision::Park);
+    assert_eq!(failed(&mut breaker, FIVE_DAYS - 1), BreakerDecision::Park);
     assert_eq!(failed(&mut breaker, FIVE_DAYS), failing);
     assert_eq!(failed(&mut breaker, FIVE_DAYS + 1), failing);
 
     breaker.succeeded();
-    assert_eq!(failed(&mut breaker, FIVE_DAYS + 2), Verdict::Park, "it counts from here");
+    assert_eq!(failed(&mut breaker, FIVE_DAYS + 2), BreakerDecision::Park, "it counts from here");
 }
 
 #[test]
@@ -171,14 +180,14 @@ fn a_stalled_endpoint_is_disabled_after_five_days_too() {
         fails(&mut breaker, sequence);
     }
 
-    let verdict = breaker.failed(5, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
+    let decision = breaker.failed(5, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
 
-    assert_eq!(verdict, Verdict::Disable(DisabledReason::Failing));
+    assert_eq!(decision, BreakerDecision::Disable(DisabledReason::Failing));
 }
 
 #[test]
 fn gone_disables_the_endpoint_at_once() {
-    let gone = Verdict::Disable(DisabledReason::Gone);
+    let gone = BreakerDecision::Disable(DisabledReason::Gone);
     let mut breaker = Breaker::default();
 
     assert_eq!(breaker.failed(1, start(), &DeliveryResult::answered(410), 0), gone);
@@ -186,8 +195,8 @@ fn gone_disables_the_endpoint_at_once() {
     for sequence in 1..=5 {
         fails(&mut breaker, sequence);
     }
-    let verdict = breaker.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::answered(410), 100);
-    assert_eq!(verdict, gone, "whatever else is true");
+    let decision = breaker.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::answered(410), 100);
+    assert_eq!(decision, gone, "whatever else is true");
 }
 
 #[test]
@@ -206,8 +215,8 @@ fn a_stored_state_goes_on_where_it_was() {
     assert_eq!(delivery.stall.as_ref(), breaker.stall());
     assert_eq!(again.failed(6, later(5), &DeliveryResult::TimedOut, 0), FAILING);
     assert_eq!(again.stall().unwrap().probes, 1);
-    let verdict = again.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
-    assert_eq!(verdict, Verdict::Disable(DisabledReason::Failing));
+    let decision = again.failed(6, later(5 * 24 * 60 * 60), &DeliveryResult::TimedOut, 0);
+    assert_eq!(decision, BreakerDecision::Disable(DisabledReason::Failing));
 
     again.succeeded();
     again.store(&mut delivery);

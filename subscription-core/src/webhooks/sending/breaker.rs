@@ -24,7 +24,7 @@ pub struct Breaker {
 
 /// The decision after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BreakerDecision {
     /// Park the event, or leave it parked; the endpoint is sent other events.
     Park,
     /// The endpoint is stalled. An event that is not parked yet stays before the cursor.
@@ -58,24 +58,24 @@ impl Breaker {
 
     /// Notes a failure and decides. `parked` is the number of parked events besides this one.
     ///
-    /// After [`Verdict::Stall`], set the time of the next try with [`Breaker::probe_at`]: until then it is `at`.
+    /// After [`BreakerDecision::Stall`], set the time of the next try with [`Breaker::probe_at`]: until then it is `at`.
     pub fn failed(
         &mut self,
         sequence: u64,
         at: Timestamp,
         outcome: &DeliveryResult,
         parked: usize,
-    ) -> Verdict {
+    ) -> BreakerDecision {
         if outcome.is_gone() {
-            return Verdict::Disable(DisabledReason::Gone);
+            return BreakerDecision::Disable(DisabledReason::Gone);
         }
         let since = *self.failing_since.get_or_insert(at);
         if at.since(since) >= FAILING_MAX {
-            return Verdict::Disable(DisabledReason::Failing);
+            return BreakerDecision::Disable(DisabledReason::Failing);
         }
         if let Some(stall) = &mut self.stall {
             stall.probes = stall.probes.saturating_add(1);
-            return Verdict::Stall(stall.reason);
+            return BreakerDecision::Stall(stall.reason);
         }
         if !self.failed.contains(&sequence) {
             self.failed.push(sequence);
@@ -85,10 +85,10 @@ impl Breaker {
         } else if parked >= PARKED_MAX {
             StallReason::ParkedFull
         } else {
-            return Verdict::Park;
+            return BreakerDecision::Park;
         };
         self.stall = Some(Stall { since: at, reason, probes: 0, next_at: at });
-        Verdict::Stall(reason)
+        BreakerDecision::Stall(reason)
     }
 
     /// Stalls the endpoint, or ends its stall, for another reason than the outcome of a try.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{EndpointQueue, NextDelivery};
 use crate::events::RecordedEvent;
 use crate::values::Timestamp;
-use crate::webhooks::sending::breaker::Verdict;
+use crate::webhooks::sending::breaker::BreakerDecision;
 use crate::webhooks::sending::outcome::Tried;
 use crate::webhooks::sending::schedule::{PerMille, next_probe, next_try};
 use crate::webhooks::sending::window::End;
@@ -84,15 +84,15 @@ impl EndpointQueue {
         }
         let others = self.parked.open().saturating_sub(usize::from(next.is_parked));
         match self.breaker.failed(sequence, at, &attempt.outcome, others) {
-            Verdict::Park if next.is_parked => return self.try_later(attempt, jitter),
-            Verdict::Park => {
+            BreakerDecision::Park if next.is_parked => return self.try_later(attempt, jitter),
+            BreakerDecision::Park => {
                 let next_at = next_try(1, at, &attempt.outcome, jitter).unwrap_or(at);
                 self.parked.park(&next.event, Some((attempt, next_at)), at);
                 let behind = self.window_ended(sequence, End::Parked);
                 self.unparked.extend(behind);
                 self.park_behind(at);
             }
-            Verdict::Stall(_) => {
+            BreakerDecision::Stall(_) => {
                 self.put_back(next);
                 if let Some(stall) = self.stall().cloned() {
                     let next_at = next_probe(stall.probes, at, &attempt.outcome, jitter);
@@ -102,7 +102,7 @@ impl EndpointQueue {
                     self.breaker.probe_at(next_at);
                 }
             }
-            Verdict::Disable(reason) => {
+            BreakerDecision::Disable(reason) => {
                 self.put_back(next);
                 self.disable(reason, at);
             }
