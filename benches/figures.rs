@@ -25,7 +25,7 @@ use http::Request;
 use http_body_util::Full;
 use secrecy::ExposeSecret as _;
 use subscription_core::figures::Figures;
-use subscription_core::payments::Asked;
+use subscription_core::payments::RequestedPayment;
 use subscription_core::store::{
     ChangeSet, PageLimit, Record, SqliteOptions, StoreExt as _, SubscriptionQuery,
 };
@@ -178,7 +178,7 @@ fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Paym
         updated_at: at,
         version: Version::FIRST,
         settled: true,
-        asked: Some(Box::new(Asked {
+        asked: Some(Box::new(RequestedPayment {
             kind: PaymentKind::Renewal,
             period_start,
             period_end: Some(end),

@@ -160,8 +160,8 @@ pub mod webhooks;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{
-    Asked, Currency, NewPayment, ObservedPayment, ObservedPeriod, Payment, PaymentChanges,
-    PaymentKind, PaymentStatus, SettledDiffers,
+    Currency, NewPayment, ObservedPayment, ObservedPeriod, Payment, PaymentChanges, PaymentKind,
+    PaymentStatus, RequestedPayment, SettledDiffers,
 };
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
@@ -169,8 +169,9 @@ pub use plans::{
 #[cfg(any(feature = "auth", feature = "webhooks"))]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    Ask, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, Others, Pause, Report,
-    Reported, RuleDecision, Rules, ServiceBuilder, Step, StepKind, SubscriptionService,
+    CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, OtherPayments, Pause,
+    PaymentRequest, Report, Reported, RuleDecision, Rules, ServiceBuilder, Step, StepKind,
+    SubscriptionService,
 };
 #[doc(hidden)]
 pub use service::{Followed, ObservedChanges};

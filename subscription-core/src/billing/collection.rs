@@ -5,8 +5,8 @@ use super::outcome::{excess, least};
 use super::periods::restart;
 use super::policy::{LAPSES_AFTER, Policy};
 use super::proration::scaled;
-use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
-use crate::service::{Others, Report, Reported};
+use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
+use crate::service::{OtherPayments, Report, Reported};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Field, Timestamp};
 
@@ -41,7 +41,7 @@ pub fn retry(
 pub(super) fn report(
     report: Report<'_>,
     subscription: &Subscription,
-    others: Others,
+    others: OtherPayments,
     policy: &Policy,
     now: Timestamp,
 ) -> Reported {
@@ -95,14 +95,14 @@ pub(super) fn report(
 }
 
 /// Counts one more attempt, which uses no entry of the schedule of retries.
-fn try_again(asked: &mut Asked) {
+fn try_again(asked: &mut RequestedPayment) {
     asked.attempt = asked.attempt.saturating_add(1);
     asked.next_attempt_at = None;
 }
 
 /// When a payment that failed is tried again: as the report says, else by the schedule.
 fn next_attempt(
-    asked: &Asked,
+    asked: &RequestedPayment,
     sent: Field<Timestamp>,
     before: &Payment,
     subscription: &Subscription,
@@ -140,7 +140,7 @@ fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now
 }
 
 /// A payment was made or forgiven: the subscription recovers unless another one is behind.
-fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
+fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     if others.behind {
         if !others.to_try {
             billing(next).dunning_ended_at = Some(now);
@@ -170,7 +170,7 @@ fn recover(next: &mut Subscription, others: Others, now: Timestamp) {
 ///
 /// A change of plan may have turned the value into credit, or into the value of another period: what the value lacks is
 /// taken off the credit that changes have made.
-fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
+fn forget_value(amount: Amount, asked: &RequestedPayment, next: &mut Subscription) {
     let renews_at = next.renews_at;
     let billing = billing(next);
     let Some(start) = billing.current_period_start else { return };
@@ -195,7 +195,7 @@ fn forget_value(amount: Amount, asked: &Asked, next: &mut Subscription) {
 }
 
 /// True if the payment is for the running period, or for a change within it.
-fn is_running(asked: &Asked, subscription: &Subscription) -> bool {
+fn is_running(asked: &RequestedPayment, subscription: &Subscription) -> bool {
     let start = subscription.billing.as_ref().and_then(|billing| billing.current_period_start);
     start.is_some_and(|start| start <= asked.period_start)
 }

@@ -4,14 +4,14 @@ use super::due::next_action_at;
 use super::policy::Policy;
 use crate::error::Error;
 use crate::events::Change;
-use crate::service::{Ask, RuleDecision};
+use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
 use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
-    pub(super) ask: Option<Ask>,
+    pub(super) ask: Option<PaymentRequest>,
     pub(super) cancels_open_payments: bool,
     /// The event, unless the status changes.
     pub(super) change: Option<Change>,

@@ -3,7 +3,7 @@
 use super::outcome::billing;
 use crate::payments::PaymentKind;
 use crate::plans::BillingCycle;
-use crate::service::Ask;
+use crate::service::PaymentRequest;
 use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
 use crate::values::{Amount, Currency, Timestamp};
 
@@ -14,7 +14,7 @@ pub(super) fn begin(
     kind: PaymentKind,
     start: Timestamp,
     end: Option<Timestamp>,
-) -> Option<Ask> {
+) -> Option<PaymentRequest> {
     let quantity = subscription.quantity;
     let cycle = subscription.billing_cycle;
     subscription.renews_at = end;
@@ -25,7 +25,7 @@ pub(super) fn begin(
     billing.settled_at = None;
     let amount = after_credit(value, &mut billing.credit);
     let currency = billing.currency.filter(|_| !amount.is_zero())?;
-    Some(Ask {
+    Some(PaymentRequest {
         kind,
         period_start: start,
         period_end: end,

@@ -15,7 +15,7 @@ use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, Plan};
-use crate::service::{Ask, RuleDecision};
+use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{
     Effective, Managed, ManagedBy, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind,
     Schedule, ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
@@ -154,8 +154,8 @@ pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
 }
 
 /// The payment for the rest of the period; `None` if nothing is due.
-fn ask(quote: &Quote, value: Amount) -> Option<Ask> {
-    (!quote.amount_due.is_zero()).then_some(Ask {
+fn ask(quote: &Quote, value: Amount) -> Option<PaymentRequest> {
+    (!quote.amount_due.is_zero()).then_some(PaymentRequest {
         kind: PaymentKind::Proration,
         period_start: quote.at,
         period_end: quote.period_end,

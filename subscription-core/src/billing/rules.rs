@@ -7,7 +7,7 @@ use super::{changes, collection, creation, steps, verbs};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::Plan;
-use crate::service::{Others, Report, Reported, RuleDecision, Rules, Step, by_caller};
+use crate::service::{OtherPayments, Report, Reported, RuleDecision, Rules, Step, by_caller};
 use crate::subscriptions::{Action, ManagedBy, Subscription};
 use crate::values::Timestamp;
 
@@ -69,7 +69,7 @@ impl Rules for BillingRules {
         &self,
         report: Report<'_>,
         subscription: &Subscription,
-        others: Others,
+        others: OtherPayments,
         now: Timestamp,
     ) -> Reported {
         collection::report(report, subscription, others, &self.policy, now)

@@ -11,7 +11,7 @@ use super::steps::steps;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Subject};
 use crate::payments::{Payment, PaymentStatus};
-use crate::service::{Ask, Created, Rules, StepKind, SubscriptionService};
+use crate::service::{Created, PaymentRequest, Rules, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
     Record, StoreExt as _,
@@ -40,7 +40,7 @@ pub struct Upcoming {
     /// The status after it.
     pub status: SubscriptionStatus,
     /// The payment that is requested with it.
-    pub ask: Option<Ask>,
+    pub ask: Option<PaymentRequest>,
 }
 
 impl Billing {

@@ -1,18 +1,18 @@
 //! Payments for subscriptions, and their status.
 
-mod asked;
 mod check;
 mod input;
 mod lifecycle;
 mod observed;
+mod requested;
 mod shown;
 
 use serde::Deserialize;
 
-pub use asked::{Asked, PaymentKind};
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
 pub use observed::{ObservedPayment, ObservedPeriod, SettledDiffers};
+pub use requested::{PaymentKind, RequestedPayment};
 
 pub use crate::values::currency::Currency;
 
@@ -54,7 +54,7 @@ pub struct Payment {
     pub settled: bool,
     /// The period that it pays for, and when it is to be collected, if it pays for a period or a change of plan.
     #[serde(skip)]
-    pub asked: Option<Box<Asked>>,
+    pub asked: Option<Box<RequestedPayment>>,
 }
 
 /// The reason why a payment cannot be changed.
@@ -92,7 +92,7 @@ impl Payment {
         check(new.amount, new.currency).unwrap_or_else(|fault| faults.push(fault));
         faults.into_result()?;
         let status = new.status.unwrap_or(PaymentStatus::Pending);
-        let asked = new.kind.zip(new.period_start).map(|(kind, period_start)| Asked {
+        let asked = new.kind.zip(new.period_start).map(|(kind, period_start)| RequestedPayment {
             kind,
             period_start,
             period_end: new.period_end,
@@ -176,7 +176,7 @@ impl Payment {
         &self,
         status: PaymentStatus,
         next_attempt_at: Field<Timestamp>,
-    ) -> Result<Option<Box<Asked>>, Faults> {
+    ) -> Result<Option<Box<RequestedPayment>>, Faults> {
         let failed = status == PaymentStatus::Failed;
         let is_allowed = failed && self.to_collect().is_some();
         if !(is_allowed || next_attempt_at.is_absent()) {

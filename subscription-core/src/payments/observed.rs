@@ -1,6 +1,6 @@
 //! Payments that a payment provider collects: the record follows the state that was observed there.
 
-use super::{Asked, Payment, PaymentChanges, PaymentKind, PaymentStatus};
+use super::{Payment, PaymentChanges, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::plans::BillingCycle;
 use crate::values::{Amount, Currency, ExternalId, PaymentId, SubscriptionId, Timestamp, Version};
 
@@ -36,8 +36,8 @@ pub struct ObservedPeriod {
 
 impl ObservedPeriod {
     /// The period of a payment that is collected elsewhere.
-    fn mirrored(self) -> Asked {
-        Asked {
+    fn mirrored(self) -> RequestedPayment {
+        RequestedPayment {
             kind: self.kind,
             period_start: self.start,
             period_end: self.end.filter(|end| *end > self.start),

@@ -31,7 +31,8 @@ pub use self::retry::Pause;
 use self::retry::WriterQueues;
 pub(crate) use self::rules::by_caller;
 pub use self::rules::{
-    Ask, CallerRules, Others, Report, Reported, RuleDecision, Rules, Step, StepKind,
+    CallerRules, OtherPayments, PaymentRequest, Report, Reported, RuleDecision, Rules, Step,
+    StepKind,
 };
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::{Ask, RuleDecision, SubscriptionService};
+use super::{PaymentRequest, RuleDecision, SubscriptionService};
 use crate::error::Error;
 use crate::events::{Change, Subject};
-use crate::payments::{Asked, Payment, PaymentStatus};
+use crate::payments::{Payment, PaymentStatus, RequestedPayment};
 use crate::store::{
     ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
     UniqueValue,
@@ -59,7 +59,7 @@ impl SubscriptionService {
     fn asked_payment(
         &self,
         subscription_id: SubscriptionId,
-        ask: &Ask,
+        ask: &PaymentRequest,
         now: Timestamp,
     ) -> Result<Payment, Error> {
         Ok(Payment {
@@ -74,7 +74,7 @@ impl SubscriptionService {
             updated_at: now,
             version: Version::FIRST,
             settled: false,
-            asked: Some(Box::new(Asked {
+            asked: Some(Box::new(RequestedPayment {
                 kind: ask.kind,
                 period_start: ask.period_start,
                 period_end: ask.period_end,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::idempotency::{Decision, IdempotentRequest};
-use super::{Created, Others, Report, Reported, SubscriptionService, expect_version, found};
+use super::{Created, OtherPayments, Report, Reported, SubscriptionService, expect_version, found};
 use crate::error::{Conflict, Error};
-use crate::payments::{Asked, NewPayment, Payment, PaymentChanges, PaymentStatus};
+use crate::payments::{NewPayment, Payment, PaymentChanges, PaymentStatus, RequestedPayment};
 use crate::plans::BillingCycle;
 use crate::store::{
     ChangeSet, Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _,
@@ -169,11 +169,11 @@ impl SubscriptionService {
                 if current.status == PaymentStatus::Pending {
                     return Ok(Decision { record: current, write: None, now });
                 }
-                let asked = Asked {
+                let asked = RequestedPayment {
                     due_at: now,
                     attempt: asked.attempt.saturating_add(1),
                     next_attempt_at: None,
-                    ..Asked::clone(asked)
+                    ..RequestedPayment::clone(asked)
                 };
                 let next = Arc::new(Payment {
                     status: PaymentStatus::Pending,
@@ -229,7 +229,7 @@ impl SubscriptionService {
         {
             others(self.periods_of(paid_for.id).await?.iter().filter(|other| other.id != before.id))
         } else {
-            Others::default()
+            OtherPayments::default()
         };
         let Reported { payment, subscription } = self.rules().report(report, paid_for, others, now);
         let change = before.change_to(&payment);
@@ -282,12 +282,15 @@ impl SubscriptionService {
 }
 
 /// The other payments of a subscription, as the rules of billing need them.
-fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> Others {
-    payments.filter(|payment| payment.is_behind()).fold(Others::default(), |others, payment| {
-        let is_over =
-            payment.status == PaymentStatus::Failed && payment.next_attempt_at().is_none();
-        Others { behind: true, to_try: others.to_try || !is_over }
-    })
+fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> OtherPayments {
+    payments.filter(|payment| payment.is_behind()).fold(
+        OtherPayments::default(),
+        |others, payment| {
+            let is_over =
+                payment.status == PaymentStatus::Failed && payment.next_attempt_at().is_none();
+            OtherPayments { behind: true, to_try: others.to_try || !is_over }
+        },
+    )
 }
 
 /// The guard that a subscription is not changed before the commit.

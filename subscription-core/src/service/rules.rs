@@ -21,7 +21,7 @@ pub struct RuleDecision {
     /// The change, for its event.
     pub change: Change,
     /// The payment to request.
-    pub ask: Option<Ask>,
+    pub ask: Option<PaymentRequest>,
     /// True if the open payments of the subscription are canceled.
     pub cancels_open_payments: bool,
 }
@@ -35,7 +35,7 @@ impl RuleDecision {
 
 /// A payment to request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct PaymentRequest {
     /// The purpose of the payment.
     pub kind: PaymentKind,
     /// The start of the period.
@@ -56,7 +56,7 @@ pub struct Ask {
 
 /// The other payments of a subscription that have a period, when one of them is reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Others {
+pub struct OtherPayments {
     /// One of them is [behind](Payment::is_behind).
     pub behind: bool,
     /// One of those that are behind is to be tried: it is not failed, or has a next attempt.
@@ -162,7 +162,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         &self,
         report: Report<'_>,
         subscription: &Subscription,
-        others: Others,
+        others: OtherPayments,
         now: Timestamp,
     ) -> Reported;
 
@@ -212,7 +212,13 @@ impl Rules for CallerRules {
         by_caller(subscription, action, now)
     }
 
-    fn report(&self, report: Report<'_>, _: &Subscription, _: Others, _: Timestamp) -> Reported {
+    fn report(
+        &self,
+        report: Report<'_>,
+        _: &Subscription,
+        _: OtherPayments,
+        _: Timestamp,
+    ) -> Reported {
         Reported { payment: report.after, subscription: None }
     }
 

@@ -9,7 +9,7 @@ use subscription_core::auth::{
     Scope, Session, User,
 };
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::payments::{Asked, PaymentKind};
+use subscription_core::payments::{PaymentKind, RequestedPayment};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
@@ -260,10 +260,10 @@ impl Household {
         }
     }
 
-    fn asked(&self, status: PaymentStatus, value: Amount) -> Asked {
+    fn asked(&self, status: PaymentStatus, value: Amount) -> RequestedPayment {
         let period_start = self.time();
         let failed = status == PaymentStatus::Failed;
-        Asked {
+        RequestedPayment {
             kind: self.pick(PaymentKind::ALL),
             period_start,
             period_end: self.maybe(|| self.time()).filter(|end| *end > period_start),

@@ -392,7 +392,7 @@ proptest! {
             matches!(kind, StepKind::Started | StepKind::PeriodStarted) && Some(at) == next
         };
         let begun = life.writes[before..].iter().find(|write| begins(write.by));
-        let amount = |ask: &subscription_core::Ask| ask.amount.value();
+        let amount = |ask: &subscription_core::PaymentRequest| ask.amount.value();
         let asked = begun.map(|write| write.ask.as_ref().map_or_else(Default::default, amount));
         prop_assert_eq!(quote.next_amount.map(Amount::value), asked, "{:?}", quote);
         sound(&life)?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use subscription_core::figures::{Figures, Months, Now};
-use subscription_core::payments::Asked;
+use subscription_core::payments::RequestedPayment;
 use subscription_core::store::{ChangeSet, Delete, Record};
 use subscription_core::{
     BillingCycle, ManagedBy, ManualClock, MemoryStore, NewPlan, NewSubscription, Payment,
@@ -124,7 +124,7 @@ fn payment(number: u64, subscription: SubscriptionId, (start, end): (&str, &str)
         updated_at: period_start,
         version: Version::FIRST,
         settled: true,
-        asked: Some(Box::new(Asked {
+        asked: Some(Box::new(RequestedPayment {
             kind: PaymentKind::Renewal,
             period_start,
             period_end: Some(moment(end)),
@@ -141,7 +141,7 @@ fn payment(number: u64, subscription: SubscriptionId, (start, end): (&str, &str)
 }
 
 /// The period of a payment, to be changed.
-fn asked(payment: &mut Payment) -> &mut Asked {
+fn asked(payment: &mut Payment) -> &mut RequestedPayment {
     payment.asked.as_mut().unwrap()
 }
 

@@ -12,7 +12,7 @@ use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
 };
 use crate::events::{Actor, Change, Event, Subject};
-use crate::payments::{Asked, Payment, PaymentKind, PaymentStatus};
+use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
@@ -168,7 +168,7 @@ pub(super) fn due_subscription(n: u64, seconds: u64) -> Subscription {
 /// The payment with number `n`, for the period of subscription 0 that starts after `start` seconds. It is to be
 /// collected then, and to be retried 10 seconds later.
 pub(super) fn asked_payment(n: u64, kind: PaymentKind, start: u64) -> Payment {
-    let asked = Asked {
+    let asked = RequestedPayment {
         kind,
         period_start: at(start),
         period_end: Some(at(start + 5)),

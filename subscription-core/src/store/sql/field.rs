@@ -13,7 +13,7 @@ use crate::accounts::{
     WebOrigin,
 };
 use crate::events::{Actor, Change, Event, Subject};
-use crate::payments::{Asked, Currency, Payment, PaymentStatus};
+use crate::payments::{Currency, Payment, PaymentStatus, RequestedPayment};
 use crate::plans::{BillingCycle, Features, Plan, Span};
 use crate::store::{
     Cause, Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult,
@@ -71,7 +71,7 @@ one_column! {
         Value::Text(text.as_deref().map(str::to_owned)),
         Ok(cells.text_or_null()?.map(Into::into));
     // JSON as text, which both databases return byte for byte.
-    Option<Box<BillingState>>, Option<Box<Asked>> => |part, cells|
+    Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
     // There was a scope that no endpoint requested; clients that have it lack nothing.
@@ -279,6 +279,6 @@ enum StoredResult {
         shown: Payment,
         settled: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked: Option<Box<Asked>>,
+        asked: Option<Box<RequestedPayment>>,
     },
 }

@@ -23,8 +23,8 @@ use subscription_core::billing::{Policy, next_action_at, step};
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
 use subscription_core::{
-    Ask, BillingCycle, Payment, Quote, QuoteLineKind, StepKind, Subscription, SubscriptionStatus,
-    Timestamp,
+    BillingCycle, Payment, PaymentRequest, Quote, QuoteLineKind, StepKind, Subscription,
+    SubscriptionStatus, Timestamp,
 };
 
 use super::life::{By, Life, Write};
@@ -160,7 +160,7 @@ pub fn every_period_is_asked_for(writes: &[Write]) -> Verdict {
         let credit_before = write.before.as_ref().map_or(Decimal::ZERO, credit);
         let value = value(after);
         let used = if write.before.is_some() { credit_before.min(value) } else { Decimal::ZERO };
-        let asked = |ask: &Ask| {
+        let asked = |ask: &PaymentRequest| {
             ask.amount.value() + used == value
                 && ask.value.value() == value
                 && ask.amount.fraction_digits() == ask.currency.digits()

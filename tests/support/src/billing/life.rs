@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use subscription_core::billing::{BillingRules, Policy, change_plan, quote, retry};
 use subscription_core::events::Change;
-use subscription_core::payments::Asked;
+use subscription_core::payments::RequestedPayment;
 use subscription_core::{
-    Action, Ask, BillingCycle, Conflict, Effective, Error, ManagedBy, NewPlan, NewSubscription,
-    Others, Payment, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanId, Quote,
-    Report, RuleDecision, Rules as _, SeededRandomness, StepKind, Subscription,
-    SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId, Version,
+    Action, BillingCycle, Conflict, Effective, Error, ManagedBy, NewPlan, NewSubscription,
+    OtherPayments, Payment, PaymentChanges, PaymentId, PaymentRequest, PaymentStatus, Plan,
+    PlanChange, PlanId, Quote, Report, RuleDecision, Rules as _, SeededRandomness, StepKind,
+    Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+    Version,
 };
 
 use crate::service_world::of;
@@ -45,7 +46,7 @@ pub struct Write {
     pub before: Option<Subscription>,
     pub after: Subscription,
     pub change: Change,
-    pub ask: Option<Ask>,
+    pub ask: Option<PaymentRequest>,
     /// The quote that a change of plan applied.
     pub quote: Option<Quote>,
     /// The number of the act, such as an advance, in which it was written.
@@ -133,7 +134,7 @@ impl Life {
         self.subscription = subscription;
     }
 
-    fn payment(&self, ask: &Ask) -> Payment {
+    fn payment(&self, ask: &PaymentRequest) -> Payment {
         Payment {
             id: PaymentId::new(self.now, &self.ids).unwrap(),
             subscription_id: self.subscription.id,
@@ -146,7 +147,7 @@ impl Life {
             updated_at: self.now,
             version: Version::FIRST,
             settled: false,
-            asked: Some(Box::new(Asked {
+            asked: Some(Box::new(RequestedPayment {
                 kind: ask.kind,
                 period_start: ask.period_start,
                 period_end: ask.period_end,
@@ -316,12 +317,15 @@ impl From<PaymentChanges> for Reporting {
 }
 
 /// The other payments of a subscription, as the service reads them.
-fn others<'p>(payments: impl Iterator<Item = &'p Payment>) -> Others {
-    payments.filter(|payment| payment.is_behind()).fold(Others::default(), |found, payment| {
-        let has_try =
-            payment.status != PaymentStatus::Failed || payment.next_attempt_at().is_some();
-        Others { behind: true, to_try: found.to_try || has_try }
-    })
+fn others<'p>(payments: impl Iterator<Item = &'p Payment>) -> OtherPayments {
+    payments.filter(|payment| payment.is_behind()).fold(
+        OtherPayments::default(),
+        |found, payment| {
+            let has_try =
+                payment.status != PaymentStatus::Failed || payment.next_attempt_at().is_some();
+            OtherPayments { behind: true, to_try: found.to_try || has_try }
+        },
+    )
 }
 
 /// A plan for 10 of a currency.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use subscription_core::billing::{BillingRules, Policy, next_action_at};
 use subscription_core::{
-    Action, Amount, Bounded, Error, ManagedBy, Others, PaymentStatus, Plan, Report, Reported,
-    RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
+    Action, Amount, Bounded, Error, ManagedBy, OtherPayments, PaymentStatus, Plan, Report,
+    Reported, RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
 };
 
 use crate::simulation::broken::Breakage;
@@ -255,7 +255,7 @@ impl Rules for BrokenRules {
         &self,
         report: Report<'_>,
         subscription: &Subscription,
-        others: Others,
+        others: OtherPayments,
         now: Timestamp,
     ) -> Reported {
         let mut reported = self.rules.report(report, subscription, others, now);

@@ -23,7 +23,7 @@ named_enum! {
 
 /// The period that a payment pays for, and when it is to be collected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestedPayment {
     /// The purpose of the payment.
     pub kind: PaymentKind,
     /// The start of the period that it pays for.
@@ -53,7 +53,7 @@ pub struct Asked {
     pub by_clock: bool,
 }
 
-impl Asked {
+impl RequestedPayment {
     /// The start of the period, if no other payment may be for it: for a proration several may, and a provider
     /// may have several for one period.
     pub fn whole_period(&self) -> Option<Timestamp> {
@@ -64,7 +64,7 @@ impl Asked {
 impl super::Payment {
     /// The period and the attempts of a payment that is collected here: it pays for a period, and no provider
     /// collects it.
-    pub fn to_collect(&self) -> Option<&Asked> {
+    pub fn to_collect(&self) -> Option<&RequestedPayment> {
         self.asked.as_deref().filter(|asked| !asked.mirrored)
     }
 
