@@ -170,8 +170,8 @@ pub use plans::{
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
     CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, OtherPayments, Pause,
-    PaymentRequest, Report, Reported, RuleDecision, Rules, ServiceBuilder, Step, StepKind,
-    SubscriptionService,
+    PaymentReport, PaymentRequest, ReportOutcome, RuleDecision, Rules, ServiceBuilder, Step,
+    StepKind, SubscriptionService,
 };
 #[doc(hidden)]
 pub use service::{Followed, ObservedChanges};

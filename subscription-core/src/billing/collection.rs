@@ -6,7 +6,7 @@ use super::periods::restart;
 use super::policy::{LAPSES_AFTER, Policy};
 use super::proration::scaled;
 use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
-use crate::service::{OtherPayments, Report, Reported};
+use crate::service::{OtherPayments, PaymentReport, ReportOutcome};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Field, Timestamp};
 
@@ -39,19 +39,19 @@ pub fn retry(
 
 /// The consequences of a report.
 pub(super) fn report(
-    report: Report<'_>,
+    report: PaymentReport<'_>,
     subscription: &Subscription,
     others: OtherPayments,
     policy: &Policy,
     now: Timestamp,
-) -> Reported {
-    let Report { before, after: mut payment, next_attempt_at: sent } = report;
+) -> ReportOutcome {
+    let PaymentReport { before, after: mut payment, next_attempt_at: sent } = report;
     let clock = subscription.managed_by == ManagedBy::Clock;
     let created_at = payment.created_at;
     let status = payment.status;
     let amount = payment.amount;
     let Some(asked) = payment.asked.as_mut().filter(|asked| clock && !asked.mirrored) else {
-        return Reported { payment, subscription: None };
+        return ReportOutcome { payment, subscription: None };
     };
     let mut next = subscription.clone();
     let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
@@ -91,7 +91,7 @@ pub(super) fn report(
     }
     let changed = next != *subscription;
     let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
-    Reported { payment, subscription: moved }
+    ReportOutcome { payment, subscription: moved }
 }
 
 /// Counts one more attempt, which uses no entry of the schedule of retries.

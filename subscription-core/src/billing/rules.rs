@@ -7,7 +7,9 @@ use super::{changes, collection, creation, steps, verbs};
 use crate::error::Error;
 use crate::events::Change;
 use crate::plans::Plan;
-use crate::service::{OtherPayments, Report, Reported, RuleDecision, Rules, Step, by_caller};
+use crate::service::{
+    OtherPayments, PaymentReport, ReportOutcome, RuleDecision, Rules, Step, by_caller,
+};
 use crate::subscriptions::{Action, ManagedBy, Subscription};
 use crate::values::Timestamp;
 
@@ -67,11 +69,11 @@ impl Rules for BillingRules {
 
     fn report(
         &self,
-        report: Report<'_>,
+        report: PaymentReport<'_>,
         subscription: &Subscription,
         others: OtherPayments,
         now: Timestamp,
-    ) -> Reported {
+    ) -> ReportOutcome {
         collection::report(report, subscription, others, &self.policy, now)
     }
 

@@ -31,8 +31,8 @@ pub use self::retry::Pause;
 use self::retry::WriterQueues;
 pub(crate) use self::rules::by_caller;
 pub use self::rules::{
-    CallerRules, OtherPayments, PaymentRequest, Report, Reported, RuleDecision, Rules, Step,
-    StepKind,
+    CallerRules, OtherPayments, PaymentReport, PaymentRequest, ReportOutcome, RuleDecision, Rules,
+    Step, StepKind,
 };
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::idempotency::{Decision, IdempotentRequest};
-use super::{Created, OtherPayments, Report, Reported, SubscriptionService, expect_version, found};
+use super::{
+    Created, OtherPayments, PaymentReport, ReportOutcome, SubscriptionService, expect_version,
+    found,
+};
 use crate::error::{Conflict, Error};
 use crate::payments::{NewPayment, Payment, PaymentChanges, PaymentStatus, RequestedPayment};
 use crate::plans::BillingCycle;
@@ -134,7 +137,7 @@ impl SubscriptionService {
                 return Ok((self.commit_changed(next, change, guards, now).await?, None));
             };
             let next_attempt_at = changes.next_attempt_at;
-            let report = Report { before: &current, after: next, next_attempt_at };
+            let report = PaymentReport { before: &current, after: next, next_attempt_at };
             self.commit_report(report, &paid_for, now).await
         })
         .await
@@ -219,7 +222,7 @@ impl SubscriptionService {
     /// Commits a report. The subscription is written or guarded, so that two reports never interleave.
     async fn commit_report(
         &self,
-        report: Report<'_>,
+        report: PaymentReport<'_>,
         paid_for: &Subscription,
         now: Timestamp,
     ) -> Result<(Arc<Payment>, Option<Arc<Subscription>>), Error> {
@@ -231,7 +234,8 @@ impl SubscriptionService {
         } else {
             OtherPayments::default()
         };
-        let Reported { payment, subscription } = self.rules().report(report, paid_for, others, now);
+        let ReportOutcome { payment, subscription } =
+            self.rules().report(report, paid_for, others, now);
         let change = before.change_to(&payment);
         let payment = Arc::new(payment);
         let Some(outcome) = subscription else {

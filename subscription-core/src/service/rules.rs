@@ -65,7 +65,7 @@ pub struct OtherPayments {
 
 /// The report of a payment: an update of its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report<'r> {
+pub struct PaymentReport<'r> {
     /// The payment before the update.
     pub before: &'r Payment,
     /// The payment after the update.
@@ -76,7 +76,7 @@ pub struct Report<'r> {
 
 /// The consequences of the report of a payment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reported {
+pub struct ReportOutcome {
     /// The payment as it is to be written.
     pub payment: Payment,
     /// The subscription, if it changes.
@@ -160,11 +160,11 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// A payment with a period whose status was reported, and what follows for its subscription.
     fn report(
         &self,
-        report: Report<'_>,
+        report: PaymentReport<'_>,
         subscription: &Subscription,
         others: OtherPayments,
         now: Timestamp,
-    ) -> Reported;
+    ) -> ReportOutcome;
 
     /// The earliest step of a subscription that is due at `now`.
     fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step>;
@@ -214,12 +214,12 @@ impl Rules for CallerRules {
 
     fn report(
         &self,
-        report: Report<'_>,
+        report: PaymentReport<'_>,
         _: &Subscription,
         _: OtherPayments,
         _: Timestamp,
-    ) -> Reported {
-        Reported { payment: report.after, subscription: None }
+    ) -> ReportOutcome {
+        ReportOutcome { payment: report.after, subscription: None }
     }
 
     fn step(&self, _: &Subscription, _: Timestamp) -> Option<Step> {

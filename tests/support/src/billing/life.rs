@@ -10,10 +10,10 @@ use subscription_core::events::Change;
 use subscription_core::payments::RequestedPayment;
 use subscription_core::{
     Action, BillingCycle, Conflict, Effective, Error, ManagedBy, NewPlan, NewSubscription,
-    OtherPayments, Payment, PaymentChanges, PaymentId, PaymentRequest, PaymentStatus, Plan,
-    PlanChange, PlanId, Quote, Report, RuleDecision, Rules as _, SeededRandomness, StepKind,
-    Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
-    Version,
+    OtherPayments, Payment, PaymentChanges, PaymentId, PaymentReport, PaymentRequest,
+    PaymentStatus, Plan, PlanChange, PlanId, Quote, RuleDecision, Rules as _, SeededRandomness,
+    StepKind, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp,
+    UserId, Version,
 };
 
 use crate::service_world::of;
@@ -255,7 +255,7 @@ impl Life {
         let next_attempt_at = changes.next_attempt_at;
         let Some(after) = before.change(changes, self.now).unwrap() else { return };
         let others = others(self.payments.iter().filter(|other| other.id != before.id));
-        let report = Report { before: &before, after, next_attempt_at };
+        let report = PaymentReport { before: &before, after, next_attempt_at };
         let reported = self.rules.report(report, &self.subscription, others, self.now);
         *self.payments.get_mut(nth).unwrap() = reported.payment;
         if let Some(outcome) = reported.subscription {

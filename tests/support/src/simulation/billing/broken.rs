@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use subscription_core::billing::{BillingRules, Policy, next_action_at};
 use subscription_core::{
-    Action, Amount, Bounded, Error, ManagedBy, OtherPayments, PaymentStatus, Plan, Report,
-    Reported, RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus, Timestamp,
+    Action, Amount, Bounded, Error, ManagedBy, OtherPayments, PaymentReport, PaymentStatus, Plan,
+    ReportOutcome, RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus,
+    Timestamp,
 };
 
 use crate::simulation::broken::Breakage;
@@ -253,11 +254,11 @@ impl Rules for BrokenRules {
 
     fn report(
         &self,
-        report: Report<'_>,
+        report: PaymentReport<'_>,
         subscription: &Subscription,
         others: OtherPayments,
         now: Timestamp,
-    ) -> Reported {
+    ) -> ReportOutcome {
         let mut reported = self.rules.report(report, subscription, others, now);
         if reported.payment.status != PaymentStatus::Failed {
             return reported;
