@@ -79,7 +79,7 @@ async fn main() {
     println!("| applied | {events} | {rate:.0} | 1500 | | | |");
     let applied = providers.tallies().values().next().map_or(0, |tally| {
         let counts = tally.events.iter();
-        counts.filter(|(standing, _)| standing.state == EventState::Applied).map(|(_, n)| n).sum()
+        counts.filter(|(status, _)| status.state == EventState::Applied).map(|(_, n)| n).sum()
     });
     assert_eq!(applied, events as u64, "events were not applied");
     let open = EventFilter::default().with_state(EventState::Pending);

@@ -25,7 +25,7 @@ pub use inbox::queries::{EventFilter, ListedEvent, SourceOverview};
 pub use inbox::signature::signature_header;
 #[doc(hidden)]
 pub use inbox::signature::verify;
-pub use inbox::standing::{EventState, Reason, Standing};
+pub use inbox::status::{EventState, EventStatus, Reason};
 pub use mapping::finding::{
     Finding, FoundInvoice, FoundItem, FoundObject, FoundOrder, FoundPayment, FoundPeriods,
     FoundSubscription, Hint, Sold, Unmapped, Webhook,

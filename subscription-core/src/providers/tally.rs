@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::providers::Standing;
+use crate::providers::EventStatus;
 use crate::values::as_text::named_enum;
 
 named_enum! {
@@ -27,7 +27,7 @@ named_enum! {
 #[non_exhaustive]
 pub struct Tally {
     /// Webhooks that were received or tried, by their state afterwards.
-    pub events: BTreeMap<Standing, u64>,
+    pub events: BTreeMap<EventStatus, u64>,
     /// Reads from the provider's API.
     pub fetches: BTreeMap<FetchOutcome, u64>,
     /// Webhooks whose signature did not fit.

@@ -6,8 +6,8 @@ use serde_json::json;
 use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
-    EventFilter, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers,
-    Reason, SourceOverview, Standing, SyncReport, TakenIn, signature_header,
+    EventFilter, EventStatus, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow,
+    ProviderKind, Providers, Reason, SourceOverview, SyncReport, TakenIn, signature_header,
 };
 use subscription_core::store::DocumentId;
 use subscription_core::{
@@ -82,21 +82,21 @@ struct SourceBody<'a> {
 #[derive(Serialize)]
 struct CountBody {
     #[serde(flatten)]
-    standing: StandingBody,
+    status: EventStatusBody,
     count: usize,
 }
 
 /// The state of an event or of an observation.
 #[derive(Serialize)]
-struct StandingBody {
+struct EventStatusBody {
     state: &'static str,
     reason: Option<&'static str>,
 }
 
-impl From<&Standing> for StandingBody {
-    fn from(standing: &Standing) -> Self {
-        let reason = standing.reason.map(Reason::as_str);
-        Self { state: standing.state.as_str(), reason }
+impl From<&EventStatus> for EventStatusBody {
+    fn from(status: &EventStatus) -> Self {
+        let reason = status.reason.map(Reason::as_str);
+        Self { state: status.state.as_str(), reason }
     }
 }
 
@@ -109,7 +109,7 @@ impl<'a> From<&'a SourceOverview> for SourceBody<'a> {
             live: overview.live,
             last_event_at: overview.last_event_at,
             events: counts
-                .map(|(standing, count)| CountBody { standing: standing.into(), count: *count })
+                .map(|(status, count)| CountBody { status: status.into(), count: *count })
                 .collect(),
             last_sync: overview.last_sync.as_ref(),
             running_sync: overview.running_sync.as_ref(),
@@ -177,15 +177,15 @@ async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
     let providers = providers(&call)?;
     let SyncInput { source, object, user_id } =
         call.input(|json| SyncInput::read(json, providers))?;
-    let accepted = |standing: &StandingBody| Reply::json(StatusCode::ACCEPTED, standing);
+    let accepted = |status: &EventStatusBody| Reply::json(StatusCode::ACCEPTED, status);
     let Some(object) = object else {
         providers.request_sync(&source).await?;
         call.state.provider_signal.notify();
-        return accepted(&StandingBody { state: "pending", reason: None });
+        return accepted(&EventStatusBody { state: "pending", reason: None });
     };
     match providers.observe_now(&source, &object, user_id).await? {
         ObservedNow::Subscription(subscription) => call.whole_record(StatusCode::OK, &subscription),
-        ObservedNow::Standing(standing) => accepted(&StandingBody::from(&standing)),
+        ObservedNow::EventStatus(status) => accepted(&EventStatusBody::from(&status)),
         ObservedNow::Limited(wait) => {
             Err(Refusal::RateLimited(RateStatus::provider_syncs(wait)).into())
         }

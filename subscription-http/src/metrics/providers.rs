@@ -48,9 +48,9 @@ impl ProviderMetrics {
         self.last_event_seconds.clear();
         for overview in sources {
             let source = overview.source.to_string();
-            for (standing, count) in &overview.events {
-                let is_counted = Self::STATES.contains(&standing.state);
-                if let Some(reason) = standing.reason.filter(|_| is_counted) {
+            for (status, count) in &overview.events {
+                let is_counted = Self::STATES.contains(&status.state);
+                if let Some(reason) = status.reason.filter(|_| is_counted) {
                     let labels = Waiting { source: source.clone(), reason: reason.to_string() };
                     let count = i64::try_from(*count).unwrap_or(i64::MAX);
                     self.waiting.get_or_create(&labels).inc_by(count);
@@ -100,7 +100,7 @@ impl Collector for Tallies {
         }
         let events = tallies.iter().flat_map(|(source, tally)| {
             EventState::ALL.into_iter().map(move |state| {
-                let of_state = tally.events.iter().filter(|(standing, _)| standing.state == state);
+                let of_state = tally.events.iter().filter(|(status, _)| status.state == state);
                 let count: u64 = of_state.map(|(_, count)| *count).sum();
                 ([("source", source.as_str()), ("state", state.as_str())], count)
             })

@@ -7,8 +7,8 @@ use super::{ApiFailed, ApiPage};
 use crate::providers::facade::Account;
 use crate::providers::follow::outcome::Interrupted;
 use crate::providers::{
-    FetchOutcome, Finding, ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind, Reason,
-    Standing, Unmapped, mapping,
+    EventStatus, FetchOutcome, Finding, ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderKind,
+    Reason, Unmapped, mapping,
 };
 use crate::values::{Email, Timestamp, UserId};
 
@@ -58,7 +58,7 @@ impl Account {
         self.pace.fetching(object, now);
         let object = self.source.api.object(object.kind, &object.id);
         let found = self.read(now, read_order, object, Option::is_some).await?;
-        found.ok_or_else(|| Standing::waiting(Reason::NotFound).into())
+        found.ok_or_else(|| EventStatus::waiting(Reason::NotFound).into())
     }
 
     pub(crate) async fn page(
@@ -79,7 +79,7 @@ impl Account {
             return Err(Unmapped::Unreadable { path: "/id".into() }.into());
         }
         if found.live != self.source.live {
-            return Err(Standing::ignored(Reason::OtherMode).into());
+            return Err(EventStatus::ignored(Reason::OtherMode).into());
         }
         Ok(finding)
     }

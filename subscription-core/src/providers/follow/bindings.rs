@@ -7,7 +7,7 @@ use super::users::binding;
 use crate::error::{Conflict, Error};
 use crate::providers::inbox::documents::{EVENTS, LINKS, Link};
 use crate::providers::{
-    ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
+    EventStatus, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason,
 };
 use crate::service::found;
 use crate::store::{ChangeSet, Document, DocumentFilter, DocumentQuery, Record, Stored};
@@ -78,7 +78,7 @@ impl Providers {
         let stored: Option<Ticket> = Stored::load(self.store(), &body.document_key()?).await?;
         let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
         // One that is still open continues: a caller may have named the owner of the object.
-        if let Some(open) = stored.filter(|stored| stored.body.standing().is_open()) {
+        if let Some(open) = stored.filter(|stored| stored.body.status().is_open()) {
             body = ProviderEvent { state: body.state, reason: body.reason, ..open.body };
         }
         Ok(Stored { version, due_at: None, body })
@@ -92,7 +92,7 @@ impl Providers {
         decided: Option<UserId>,
     ) -> Result<(), Error> {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
-            let Some(label) = Standing::waiting(reason).label() else { continue };
+            let Some(label) = EventStatus::waiting(reason).label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
             let mut waiting: Vec<Ticket> = Stored::all(self.store(), query).await?;
             waiting.retain(|Stored { body: event, .. }| {

@@ -7,8 +7,8 @@ use crate::payments::{ObservedPayment, ObservedPeriod, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::providers::inbox::documents::Link;
 use crate::providers::{
-    FoundInvoice, FoundItem, FoundOrder, FoundPayment, FoundPeriods, FoundSubscription,
-    ProviderAccount, ProviderKind, Reason, Standing,
+    EventStatus, FoundInvoice, FoundItem, FoundOrder, FoundPayment, FoundPeriods,
+    FoundSubscription, ProviderAccount, ProviderKind, Reason,
 };
 use crate::subscriptions::{
     ManagedBy, ObservedSubscription, Quantity, Renewal, Schedule, Subscription,
@@ -22,13 +22,13 @@ pub(crate) fn record_of(
     link: Option<&Link>,
     linked: Option<Arc<Subscription>>,
     found: Option<Arc<Subscription>>,
-) -> Result<Option<Arc<Subscription>>, Standing> {
+) -> Result<Option<Arc<Subscription>>, EventStatus> {
     let attaches = link.is_none_or(|link| link.attach);
     let record = if link.is_some() { linked.or(found.filter(|_| attaches)) } else { found };
     match record.as_ref().map(|record| record.managed_by) {
         Some(ManagedBy::Provider) => Ok(record),
-        _ if !attaches => Err(Standing::ignored(Reason::Detached)),
-        Some(ManagedBy::Clock) => Err(Standing::waiting(Reason::ManagedByClock)),
+        _ if !attaches => Err(EventStatus::ignored(Reason::Detached)),
+        Some(ManagedBy::Clock) => Err(EventStatus::waiting(Reason::ManagedByClock)),
         Some(ManagedBy::Caller) | None => Ok(record),
     }
 }

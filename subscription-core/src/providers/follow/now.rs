@@ -8,7 +8,7 @@ use super::outcome::{EventOutcome, Interrupted};
 use crate::error::Error;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
-use crate::providers::{ListedEvent, ObjectRef, Providers, Standing};
+use crate::providers::{EventStatus, ListedEvent, ObjectRef, Providers};
 use crate::store::{DocumentId, DocumentKey, Stored};
 use crate::subscriptions::Subscription;
 use crate::values::{Slug, UserId};
@@ -19,7 +19,7 @@ pub enum ObservedNow {
     /// The subscription follows its provider.
     Subscription(Arc<Subscription>),
     /// There is no subscription, or not yet.
-    Standing(Standing),
+    EventStatus(EventStatus),
     /// Too many observations were requested: wait this long.
     Limited(Duration),
 }
@@ -74,19 +74,19 @@ impl Providers {
             Err(interrupted) => interrupted,
         };
         let is_held = matches!(interrupted, Interrupted::RetryAt(_));
-        let standing = if is_held { Standing::UNAVAILABLE } else { Standing::PENDING };
+        let status = if is_held { EventStatus::UNAVAILABLE } else { EventStatus::PENDING };
         let held = interrupted.retry(self.now())?;
-        self.postpone(&[ticket], Some(standing), held.until).await?;
-        Ok(standing.into())
+        self.postpone(&[ticket], Some(status), held.until).await?;
+        Ok(status.into())
     }
 
     /// The subscription of an observation, if it follows its provider.
     pub(crate) async fn shown(&self, outcome: &EventOutcome) -> Result<ObservedNow, Error> {
         match outcome.subscription_id {
-            Some(id) if matches!(outcome.standing, Standing::APPLIED | Standing::SAME) => {
+            Some(id) if matches!(outcome.status, EventStatus::APPLIED | EventStatus::SAME) => {
                 Ok(ObservedNow::Subscription(self.service.subscription(id).await?))
             }
-            _ => Ok(ObservedNow::Standing(outcome.standing)),
+            _ => Ok(ObservedNow::EventStatus(outcome.status)),
         }
     }
 }

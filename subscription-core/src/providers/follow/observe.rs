@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::plans::Plan;
 use crate::providers::api::pace::ReadOrder;
 use crate::providers::inbox::documents::Link;
-use crate::providers::{ObjectKind, ObjectRef, Providers, Reason, Standing};
+use crate::providers::{EventStatus, ObjectKind, ObjectRef, Providers, Reason};
 use crate::service::ObservedChanges;
 use crate::store::{ChangeSet, Document, Guard, Key, Record, StoreError, Stored};
 use crate::values::{Timestamp, Version};
@@ -33,7 +33,7 @@ impl Providers {
                 Err(Interrupted::NeedsFirst(_)) => return Err(Interrupted::Lost),
                 observed => observed?,
             };
-            let follows = matches!(outcome.standing, Standing::APPLIED | Standing::SAME);
+            let follows = matches!(outcome.status, EventStatus::APPLIED | EventStatus::SAME);
             if !follows || of.dry_run {
                 return self.answer(&mut of, outcome).await;
             }
@@ -61,7 +61,7 @@ impl Providers {
             };
             // A page may show a state from before the link was read: the object is fetched again for a difference,
             // and for a stored event, which is settled with the link.
-            let writes = outcome.standing != Standing::SAME || of.has_stored();
+            let writes = outcome.status != EventStatus::SAME || of.has_stored();
             if is_shown && is_linked && writes {
                 continue;
             }
@@ -105,7 +105,7 @@ impl Providers {
         mut outcome: EventOutcome,
         decision: Option<Decision>,
     ) -> Result<EventOutcome, Interrupted> {
-        let is_same = outcome.standing == Standing::SAME;
+        let is_same = outcome.status == EventStatus::SAME;
         if of.dry_run || (of.skips_same && is_same && !of.has_stored()) {
             return Ok(outcome);
         }
@@ -142,7 +142,7 @@ impl Providers {
         }
         of.account.count(|tally| {
             let count = u64::try_from(of.tickets.len()).unwrap_or(u64::MAX);
-            *tally.events.entry(outcome.standing).or_default() += count;
+            *tally.events.entry(outcome.status).or_default() += count;
             tally.second_live += u64::from(is_second_live);
         });
         self.wake_others(of, &outcome, binds).await?;
@@ -171,8 +171,8 @@ impl Providers {
                     return Err(Interrupted::Lost);
                 }
                 let path = Some(format!("/{field}").into());
-                let standing = Standing::failed(Reason::Unreadable);
-                Err(Interrupted::Settled(EventOutcome { standing, path, ..outcome }))
+                let status = EventStatus::failed(Reason::Unreadable);
+                Err(Interrupted::Settled(EventOutcome { status, path, ..outcome }))
             }
             changes => Ok(changes?),
         }
@@ -186,7 +186,7 @@ impl Providers {
         binds: bool,
     ) -> Result<(), Error> {
         let Some(customer) = &outcome.customer else { return Ok(()) };
-        let waits = outcome.standing == Standing::waiting(Reason::UnknownCustomer)
+        let waits = outcome.status == EventStatus::waiting(Reason::UnknownCustomer)
             && of.named.decided.is_none();
         // An event that waits for its customer may have been decided on before another commit bound the customer,
         // and stored after that commit looked for events that wait.
@@ -211,7 +211,7 @@ impl Providers {
                 Stored::load(self.store(), &ticket.body.document_key()?).await?;
             match stored {
                 Some(stored) if is_new => ticket.version = stored.version,
-                Some(stored) if stored.body.standing().is_finished() => continue,
+                Some(stored) if stored.body.status().is_finished() => continue,
                 Some(stored) => ticket = stored,
                 None if is_new => {}
                 None => continue,
@@ -235,16 +235,16 @@ fn answered(
     now: Timestamp,
 ) -> Result<Option<Document>, Error> {
     let mut event = ticket.body.clone();
-    let standing = outcome.standing.after_waiting(event.received_at, now);
-    if ticket.version == Version::NEW && standing.is_finished() {
+    let status = outcome.status.after_waiting(event.received_at, now);
+    if ticket.version == Version::NEW && status.is_finished() {
         return Ok(None);
     }
-    event.state = standing.state;
-    event.reason = standing.reason;
+    event.state = status.state;
+    event.reason = status.reason;
     event.attempts = event.attempts.saturating_add(1);
     event.path.clone_from(&outcome.path);
     event.resolved = Some(object.clone()).filter(ObjectRef::is_followed);
     event.customer = outcome.customer.clone().or(event.customer);
     event.subscription_id = outcome.subscription_id.or(event.subscription_id);
-    event.document(ticket.version, standing.due_at(event.attempts, now)).map(Some)
+    event.document(ticket.version, status.due_at(event.attempts, now)).map(Some)
 }

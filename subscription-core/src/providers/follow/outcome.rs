@@ -2,14 +2,14 @@
 
 use crate::error::Error;
 use crate::providers::api::pace::Held;
-use crate::providers::{FoundObject, ObjectId, ObjectRef, Standing, Unmapped};
+use crate::providers::{EventStatus, FoundObject, ObjectId, ObjectRef, Unmapped};
 use crate::store::StoreError;
 use crate::values::{SubscriptionId, Timestamp};
 
 /// The outcome of the events of an object.
 #[derive(Debug, Clone)]
 pub(crate) struct EventOutcome {
-    pub(crate) standing: Standing,
+    pub(crate) status: EventStatus,
     /// The place in the object that cannot be read.
     pub(crate) path: Option<Box<str>>,
     pub(crate) customer: Option<ObjectId>,
@@ -18,9 +18,9 @@ pub(crate) struct EventOutcome {
     pub(crate) is_new: bool,
 }
 
-impl From<Standing> for EventOutcome {
-    fn from(standing: Standing) -> Self {
-        Self { standing, path: None, customer: None, subscription_id: None, is_new: true }
+impl From<EventStatus> for EventOutcome {
+    fn from(status: EventStatus) -> Self {
+        Self { status, path: None, customer: None, subscription_id: None, is_new: true }
     }
 }
 
@@ -60,9 +60,9 @@ impl Interrupted {
     }
 }
 
-impl From<Standing> for Interrupted {
-    fn from(standing: Standing) -> Self {
-        Self::Settled(standing.into())
+impl From<EventStatus> for Interrupted {
+    fn from(status: EventStatus) -> Self {
+        Self::Settled(status.into())
     }
 }
 
@@ -86,7 +86,7 @@ impl From<StoreError> for Interrupted {
 
 impl From<Unmapped> for Interrupted {
     fn from(unmapped: Unmapped) -> Self {
-        let mut outcome = EventOutcome::from(Standing::from(&unmapped));
+        let mut outcome = EventOutcome::from(EventStatus::from(&unmapped));
         if let Unmapped::Unreadable { path } = unmapped {
             outcome.path = Some(path);
         }

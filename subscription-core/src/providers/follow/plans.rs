@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::plans::Plan;
-use crate::providers::{FoundItem, Providers, Reason, Sold, Standing};
+use crate::providers::{EventStatus, FoundItem, Providers, Reason, Sold};
 use crate::store::{PageLimit, PlanQuery, StoreError, StoreExt as _};
 use crate::values::Slug;
 
@@ -43,17 +43,17 @@ impl Plans<'_> {
     pub(crate) fn of_items<'i>(
         &self,
         items: &'i [FoundItem],
-    ) -> Result<(&'i FoundItem, &Arc<Plan>), Standing> {
+    ) -> Result<(&'i FoundItem, &Arc<Plan>), EventStatus> {
         let mut chosen: Option<(&FoundItem, &Arc<Plan>)> = None;
         for item in items {
             match (self.of(&item.sold), chosen) {
                 (Ok(plan), None) => chosen = Some((item, plan)),
                 (Ok(plan), Some((_, other))) if plan.id == other.id => {}
                 (Err(Reason::UnknownPlan), _) => {}
-                _ => return Err(Standing::waiting(Reason::AmbiguousPlan)),
+                _ => return Err(EventStatus::waiting(Reason::AmbiguousPlan)),
             }
         }
-        chosen.ok_or(Standing::waiting(Reason::UnknownPlan))
+        chosen.ok_or(EventStatus::waiting(Reason::UnknownPlan))
     }
 }
 

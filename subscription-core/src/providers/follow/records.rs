@@ -14,8 +14,8 @@ use crate::payments::{ObservedPayment, ObservedPeriod, Payment, SettledDiffers};
 use crate::plans::{BillingCycle, Plan};
 use crate::providers::inbox::documents::Link;
 use crate::providers::{
-    Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription, ObjectId, ObjectKind,
-    ObjectRef, Providers, Reason, Standing,
+    EventStatus, Finding, FoundInvoice, FoundObject, FoundOrder, FoundSubscription, ObjectId,
+    ObjectKind, ObjectRef, Providers, Reason,
 };
 use crate::service::Followed;
 use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
@@ -101,7 +101,7 @@ impl Providers {
         let plan = match plans.of(&order.sold) {
             Ok(plan) => plan,
             Err(Reason::AmbiguousPlan) => {
-                return Err(Standing::waiting(Reason::AmbiguousPlan).into());
+                return Err(EventStatus::waiting(Reason::AmbiguousPlan).into());
             }
             Err(_) => return self.bind_by_order(of, attempt, order, is_paid && is_mapped).await,
         };
@@ -126,8 +126,8 @@ impl Providers {
         order: &FoundOrder,
         is_purchase: bool,
     ) -> Result<Decision, Interrupted> {
-        let standing = Standing::ignored(Reason::NotASubscription);
-        let mut decision = attempt.decision(standing, order.object.customer.clone());
+        let status = EventStatus::ignored(Reason::NotASubscription);
+        let mut decision = attempt.decision(status, order.object.customer.clone());
         if !is_purchase {
             return Ok(decision);
         }
@@ -148,7 +148,7 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         // A payment of the invoice itself would stay beside the one that is listed later.
         if invoice.unlisted_since.is_some_and(|at| attempt.now.since(at) < LISTED_AFTER) {
-            return Err(Standing::waiting(Reason::NotFound).into());
+            return Err(EventStatus::waiting(Reason::NotFound).into());
         }
         let name = &of.account.source.name;
         let paid_for =
@@ -160,9 +160,9 @@ impl Providers {
         };
         let record = self.linked(Some(&link)).await?;
         let record = decide::record_of(Some(&link.body), record, None)?;
-        let record = record.ok_or(Standing::ignored(Reason::Detached))?;
+        let record = record.ok_or(EventStatus::ignored(Reason::Detached))?;
         let plans = self.plans(of).await?;
-        let mut decision = attempt.decision(Standing::SAME, invoice.object.customer.clone());
+        let mut decision = attempt.decision(EventStatus::SAME, invoice.object.customer.clone());
         decision.outcome.subscription_id = Some(record.id);
         decision.subscription.before = Some(Arc::clone(&record));
         let mut all = plans.plans.iter();
@@ -227,7 +227,7 @@ impl Providers {
         plan: &Arc<Plan>,
     ) -> Result<Decision, Interrupted> {
         let now = attempt.now;
-        let mut decision = attempt.decision(Standing::SAME, object.customer.clone());
+        let mut decision = attempt.decision(EventStatus::SAME, object.customer.clone());
         let mut named = of.named.clone();
         let mut unnamed = attempt.link.as_ref().is_some_and(|link| link.body.unnamed);
         let (id, after) = if let Some(before) = &before {
@@ -243,7 +243,7 @@ impl Providers {
             (id, Some(Subscription::observe_new(observed, id, user, now)))
         };
         if after.is_some() {
-            decision.outcome.standing = Standing::APPLIED;
+            decision.outcome.status = EventStatus::APPLIED;
             decision.plan = Some(Arc::clone(plan));
         }
         unnamed &= named.decided.is_none();
@@ -253,7 +253,7 @@ impl Providers {
             && let Some(before) = &before
             && users.any(|user| *user != before.user_id)
         {
-            decision.outcome.standing = Standing::waiting(Reason::CustomerConflict);
+            decision.outcome.status = EventStatus::waiting(Reason::CustomerConflict);
         }
         decision.outcome.subscription_id = Some(id);
         decision.links.push(attempt.next_link(of, id, &decision.outcome, unnamed)?);
@@ -288,12 +288,12 @@ impl Providers {
             let id = PaymentId::new(now, self.service.randomness()).map_err(Error::from)?;
             Ok(Some(Payment::observe_new(observed, id, paid_for, now)))
         };
-        let failed = Standing::failed(Reason::SettledDiffers);
+        let failed = EventStatus::failed(Reason::SettledDiffers);
         match after {
-            Err(SettledDiffers) => decision.outcome.standing = failed,
+            Err(SettledDiffers) => decision.outcome.status = failed,
             Ok(after) => {
-                if after.is_some() && decision.outcome.standing == Standing::SAME {
-                    decision.outcome.standing = Standing::APPLIED;
+                if after.is_some() && decision.outcome.status == EventStatus::SAME {
+                    decision.outcome.status = EventStatus::APPLIED;
                 }
                 decision.payments.push(Followed { before, after });
             }
@@ -303,10 +303,10 @@ impl Providers {
 }
 
 impl Attempt {
-    fn decision(&self, standing: Standing, customer: Option<ObjectId>) -> Decision {
+    fn decision(&self, status: EventStatus, customer: Option<ObjectId>) -> Decision {
         let is_new = self.link.is_none();
         Decision {
-            outcome: EventOutcome { customer, is_new, ..standing.into() },
+            outcome: EventOutcome { customer, is_new, ..status.into() },
             subscription: Followed { before: None, after: None },
             payments: Vec::new(),
             plan: None,

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::providers::api::pace::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
-use crate::providers::{ObjectRef, Providers, Standing};
+use crate::providers::{EventStatus, ObjectRef, Providers};
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, SortKey,
     StoreError, StoreExt as _, Stored,
@@ -38,7 +38,7 @@ const LOST: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub struct Applied {
     /// The number of events by source and by their state afterwards.
-    pub events: BTreeMap<(Slug, Standing), usize>,
+    pub events: BTreeMap<(Slug, EventStatus), usize>,
     /// The number of events that were deleted, because they were finished long ago.
     pub deleted: usize,
     /// How long the event that was due longest had waited.
@@ -97,8 +97,8 @@ impl Providers {
             woken?;
             for result in results {
                 match result? {
-                    Ok((standing, count)) => {
-                        *applied.events.entry((source.clone(), standing)).or_default() += count;
+                    Ok((status, count)) => {
+                        *applied.events.entry((source.clone(), status)).or_default() += count;
                     }
                     Err(until) => applied.at(until),
                 }
@@ -130,7 +130,7 @@ impl Providers {
             for document in &page.items {
                 let ticket: Ticket = Stored::read(document)?;
                 let event = &ticket.body;
-                if event.standing().is_finished() {
+                if event.status().is_finished() {
                     let key = Key::Document(document.key.clone());
                     let deletes = vec![Delete { key, version: document.version }];
                     expired.push(ChangeSet { deletes, ..ChangeSet::default() });
@@ -172,7 +172,7 @@ impl Providers {
         object: ObjectRef,
         tickets: Vec<Ticket>,
         round: &Round,
-    ) -> Result<Result<(Standing, usize), Timestamp>, Error> {
+    ) -> Result<Result<(EventStatus, usize), Timestamp>, Error> {
         let count = tickets.len();
         let now = self.now();
         if let Some(until) = account.pace.used_up(now) {
@@ -180,15 +180,15 @@ impl Providers {
         }
         let stored = tickets.clone();
         let interrupted = match self.observe_for(account, object, tickets, Some(round)).await {
-            Ok(outcome) => return Ok(Ok((outcome.standing, count))),
+            Ok(outcome) => return Ok(Ok((outcome.status, count))),
             Err(interrupted) => interrupted,
         };
         let held = interrupted.retry(now.saturating_add(LOST))?;
         if !held.unavailable {
             return Ok(Err(held.until));
         }
-        self.postpone(&stored, Some(Standing::UNAVAILABLE), held.until).await?;
-        Ok(Ok((Standing::UNAVAILABLE, count)))
+        self.postpone(&stored, Some(EventStatus::UNAVAILABLE), held.until).await?;
+        Ok(Ok((EventStatus::UNAVAILABLE, count)))
     }
 
     /// Observes the object that another one leads to, for events.
@@ -222,15 +222,15 @@ impl Providers {
     pub(crate) async fn postpone(
         &self,
         tickets: &[Ticket],
-        standing: Option<Standing>,
+        status: Option<EventStatus>,
         until: Timestamp,
     ) -> Result<(), Error> {
         let mut sets = Vec::with_capacity(tickets.len());
         for ticket in tickets {
             let mut event = ticket.body.clone();
-            let standing = standing.unwrap_or(event.standing());
-            event.state = standing.state;
-            event.reason = standing.reason;
+            let status = status.unwrap_or(event.status());
+            event.state = status.state;
+            event.reason = status.reason;
             sets.push(ChangeSet::writing(event.document(ticket.version, Some(until))?));
         }
         for result in self.store().commit_each(sets).await {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{
-    FoundObject, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason, Standing,
+    EventStatus, FoundObject, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason,
 };
 use crate::store::{Document, StoreError, StoreExt as _, Stored, UniqueValue};
 use crate::values::{Timestamp, UserId, Version};
@@ -41,14 +41,14 @@ impl Named {
 pub(crate) fn user_of(
     bound: Option<(UserId, bool)>,
     named: &Named,
-) -> Result<Option<UserId>, Standing> {
-    let conflict = Standing::waiting(Reason::CustomerConflict);
+) -> Result<Option<UserId>, EventStatus> {
+    let conflict = EventStatus::waiting(Reason::CustomerConflict);
     let mut users = named.users.iter().copied();
     match (named.decided, bound) {
         (Some(decided), _) => Ok(Some(decided)),
         (None, Some((user, _))) if users.any(|named| named != user) => Err(conflict),
         (None, Some((user, true))) => Ok(Some(user)),
-        (None, Some((_, false))) => Err(Standing::ignored(Reason::Detached)),
+        (None, Some((_, false))) => Err(EventStatus::ignored(Reason::Detached)),
         (None, None) => {
             let first = users.next();
             if users.all(|named| Some(named) == first) { Ok(first) } else { Err(conflict) }
@@ -109,7 +109,7 @@ impl Providers {
                 user = found.map(|user| user.id);
             }
         }
-        let unknown = Standing::waiting(Reason::UnknownCustomer);
+        let unknown = EventStatus::waiting(Reason::UnknownCustomer);
         let user = user.ok_or(unknown)?;
         if !self.is_user(account, user).await? {
             return Err(unknown.into());

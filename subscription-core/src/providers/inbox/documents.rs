@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::standing::{EventState, Reason, Standing};
+use super::status::{EventState, EventStatus, Reason};
 use crate::error::Error;
 use crate::providers::{ObjectId, ObjectKind, ObjectRef};
 use crate::store::{Collection, Document, DocumentKey, Label, StoreError, document_key};
@@ -87,8 +87,8 @@ impl ProviderEvent {
     }
 
     /// Its state and the reason for it.
-    pub const fn standing(&self) -> Standing {
-        Standing { state: self.state, reason: self.reason }
+    pub const fn status(&self) -> EventStatus {
+        EventStatus { state: self.state, reason: self.reason }
     }
 
     pub(crate) fn is_of_sync(&self) -> bool {
@@ -107,7 +107,7 @@ impl ProviderEvent {
     ) -> Result<Document, Error> {
         let owner = self.resolved.as_ref().map(|object| link_uuid(&self.source, object));
         let document = Document::with_body(self.document_key()?, before.next(), self)?;
-        Ok(Document { owner, label: self.standing().label(), due_at, ..document })
+        Ok(Document { owner, label: self.status().label(), due_at, ..document })
     }
 }
 

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::documents::ProviderEvent;
 use super::signature;
-use super::standing::{EventState, Reason, Standing};
+use super::status::{EventState, EventStatus, Reason};
 use crate::error::Error;
 use crate::providers::follow::observation::Ticket;
 use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
@@ -46,7 +46,7 @@ impl Providers {
         }
         let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
         let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
-        let (mut event, standing) = match mapping::webhook(kind, body) {
+        let (mut event, status) = match mapping::webhook(kind, body) {
             Webhook::Unlisted => {
                 account.count(|tally| tally.unlisted += 1);
                 return Ok(TakenIn::Unlisted);
@@ -54,28 +54,28 @@ impl Providers {
             Webhook::Unreadable { event_type, path } => {
                 let event = new(&hash(body), None);
                 let event = ProviderEvent { event_type, path: Some(path), ..event };
-                (event, Standing::failed(Reason::Unreadable))
+                (event, EventStatus::failed(Reason::Unreadable))
             }
             Webhook::NotASubscription { event_type, event_id } => {
                 let event = new(&key(event_id.as_ref()), None);
                 let event = ProviderEvent { event_type: Some(event_type), ..event };
-                (event, Standing::ignored(Reason::NotASubscription))
+                (event, EventStatus::ignored(Reason::NotASubscription))
             }
             Webhook::Hint(hint) => {
                 let event = new(&key(hint.event_id.as_ref()), Some(hint.object));
                 let fits = hint.live == account.source.live;
-                let other_mode = Standing::ignored(Reason::OtherMode);
-                let standing = if fits { Standing::PENDING } else { other_mode };
+                let other_mode = EventStatus::ignored(Reason::OtherMode);
+                let status = if fits { EventStatus::PENDING } else { other_mode };
                 let event_type = Some(hint.event_type);
-                (ProviderEvent { event_type, user_id: hint.user_id, ..event }, standing)
+                (ProviderEvent { event_type, user_id: hint.user_id, ..event }, status)
             }
         };
-        event.state = standing.state;
-        event.reason = standing.reason;
-        let document = event.document(Version::NEW, standing.due_at(0, now))?;
+        event.state = status.state;
+        event.reason = status.reason;
+        let document = event.document(Version::NEW, status.due_at(0, now))?;
         match self.store().commit(ChangeSet::writing(document)).await {
             Ok(()) => {
-                account.count(|tally| *tally.events.entry(standing).or_default() += 1);
+                account.count(|tally| *tally.events.entry(status).or_default() += 1);
                 Ok(TakenIn::Stored)
             }
             Err(StoreError::Conflict(_)) => {

@@ -5,4 +5,4 @@ pub(crate) mod intake;
 pub(crate) mod links;
 pub(crate) mod queries;
 pub(crate) mod signature;
-pub(crate) mod standing;
+pub(crate) mod status;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::documents::{EVENTS, ProviderEvent, link_uuid};
-use super::standing::{EventState, Reason, Standing};
+use super::status::{EventState, EventStatus, Reason};
 use crate::error::Error;
 use crate::providers::{ObjectId, ObjectKind, ObjectRef, ProviderKind, Providers, SyncReport};
 use crate::service::found;
@@ -65,7 +65,7 @@ pub struct SourceOverview {
     /// When its last event was received.
     pub last_event_at: Option<Timestamp>,
     /// The number of events in each state, up to [`SourceOverview::COUNT_MAX`].
-    pub events: BTreeMap<Standing, usize>,
+    pub events: BTreeMap<EventStatus, usize>,
     /// The last sync that ended.
     pub last_sync: Option<SyncReport>,
     /// The sync that is running.
@@ -88,9 +88,9 @@ impl Providers {
 
     /// The same, with the events in these states alone.
     pub async fn overview_of(&self, states: &[EventState]) -> Result<Vec<SourceOverview>, Error> {
-        let mut counts: BTreeMap<Slug, BTreeMap<Standing, usize>> = BTreeMap::new();
-        for standing in Standing::all().filter(|standing| states.contains(&standing.state)) {
-            let Some(label) = standing.label() else { continue };
+        let mut counts: BTreeMap<Slug, BTreeMap<EventStatus, usize>> = BTreeMap::new();
+        for status in EventStatus::all().filter(|status| states.contains(&status.state)) {
+            let Some(label) = status.label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
             let mut query = query.with_limit(PageLimit::MAX);
             let mut counted = 0;
@@ -98,7 +98,7 @@ impl Providers {
                 let page = self.store().list_as::<Document>(query.clone()).await?;
                 for document in &page.items {
                     let event: Stored<ProviderEvent> = Stored::read(document)?;
-                    *counts.entry(event.body.source).or_default().entry(standing).or_default() += 1;
+                    *counts.entry(event.body.source).or_default().entry(status).or_default() += 1;
                 }
                 counted += page.items.len();
                 query.after = page.next.filter(|_| counted < SourceOverview::COUNT_MAX);
@@ -209,8 +209,8 @@ impl Providers {
         if (filter.state, filter.reason) == (None, None) {
             return vec![DocumentFilter::All];
         }
-        let standings = Standing::all().filter(|standing| filter.has_standing(*standing));
-        standings.filter_map(Standing::label).map(DocumentFilter::Label).collect()
+        let statuses = EventStatus::all().filter(|status| filter.has_status(*status));
+        statuses.filter_map(EventStatus::label).map(DocumentFilter::Label).collect()
     }
 
     /// The event of an id.
@@ -224,19 +224,19 @@ impl Providers {
 impl ListedEvent {
     fn read(document: &Document) -> Result<Self, Error> {
         let Stored { body, due_at, .. } = Stored::<ProviderEvent>::read(document)?;
-        let next_attempt_at = due_at.filter(|_| body.standing().is_open());
+        let next_attempt_at = due_at.filter(|_| body.status().is_open());
         Ok(Self { id: document.key.id.clone(), event: body, next_attempt_at })
     }
 }
 
 impl EventFilter {
-    fn has_standing(&self, standing: Standing) -> bool {
-        self.state.is_none_or(|state| standing.state == state)
-            && self.reason.is_none_or(|reason| standing.reason == Some(reason))
+    fn has_status(&self, status: EventStatus) -> bool {
+        self.state.is_none_or(|state| status.state == state)
+            && self.reason.is_none_or(|reason| status.reason == Some(reason))
     }
 
     fn admits(&self, event: &ProviderEvent) -> bool {
-        self.has_standing(event.standing())
+        self.has_status(event.status())
             && self.source.as_ref().is_none_or(|source| event.source == *source)
             && self
                 .object

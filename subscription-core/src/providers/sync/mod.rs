@@ -17,7 +17,7 @@ use super::inbox::documents::{EVENTS, link_uuid};
 use super::mapping;
 use super::mapping::read::JsonPath;
 use crate::error::Error;
-use crate::providers::{ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers, Standing};
+use crate::providers::{EventStatus, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers};
 use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
 use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 
@@ -152,7 +152,7 @@ impl Providers {
     ) -> Result<(EventOutcome, bool), Interrupted> {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
-        let has_open = events.iter().any(|event| event.body.standing().is_open());
+        let has_open = events.iter().any(|event| event.body.status().is_open());
         // An event that is stored already is settled too; a new one is stored only if it waits or fails.
         let ticket = self.sync_ticket(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![ticket]);
@@ -160,7 +160,7 @@ impl Providers {
         of.skips_same = true;
         of.dry_run = dry_run;
         let outcome = self.observe(of).await?;
-        let changes = outcome.standing == Standing::APPLIED && !outcome.is_new;
+        let changes = outcome.status == EventStatus::APPLIED && !outcome.is_new;
         let drift = changes && !has_open;
         account.count(|tally| tally.drift += u64::from(drift && !dry_run));
         Ok((outcome, drift))
@@ -192,12 +192,12 @@ impl Providers {
         };
         match found {
             Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) if dry_run => {
-                Ok(ObservedNow::Standing(outcome.standing))
+                Ok(ObservedNow::EventStatus(outcome.status))
             }
             Ok((outcome, _)) | Err(Interrupted::Settled(outcome)) => self.shown(&outcome).await,
             Err(Interrupted::Store(error)) => Err(error),
             Err(Interrupted::RetryAt(_) | Interrupted::Lost | Interrupted::NeedsFirst(_)) => {
-                Ok(ObservedNow::Standing(Standing::UNAVAILABLE))
+                Ok(ObservedNow::EventStatus(EventStatus::UNAVAILABLE))
             }
         }
     }

@@ -44,7 +44,7 @@ pub struct SyncCounts {
 
 impl SyncCounts {
     pub(crate) fn add(&mut self, outcome: &EventOutcome, drift: bool) {
-        let count = match outcome.standing.state {
+        let count = match outcome.status.state {
             EventState::Applied if outcome.is_new => &mut self.made,
             EventState::Applied => &mut self.changed,
             EventState::Same => &mut self.same,

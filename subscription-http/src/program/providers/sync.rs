@@ -149,10 +149,10 @@ impl Sync<'_> {
                         let status = subscription.status;
                         print(&format!("{source}: {object} is the subscription {id}: {status}"));
                     }
-                    ObservedNow::Standing(standing) => {
-                        let reason = standing.reason.map(|reason| format!(" ({reason})"));
-                        let state = format!("{}{}", standing.state, reason.unwrap_or_default());
-                        if standing.is_open() || standing.state == EventState::Failed {
+                    ObservedNow::EventStatus(status) => {
+                        let reason = status.reason.map(|reason| format!(" ({reason})"));
+                        let state = format!("{}{}", status.state, reason.unwrap_or_default());
+                        if status.is_open() || status.state == EventState::Failed {
                             return Err(Failure(format!(
                                 "{source}: {object} is {state}: {LISTED}"
                             )));

@@ -57,7 +57,7 @@ async fn an_event_that_is_stored_while_its_customer_is_bound_does_not_wait() {
     world.providers.bind_customer(&slug("stripe"), &customer, user(ADA)).await.unwrap();
     world.api.release.notify_one();
 
-    assert!(matches!(observed.await.unwrap(), ObservedNow::Standing(_)));
+    assert!(matches!(observed.await.unwrap(), ObservedNow::EventStatus(_)));
     assert_eq!(world.advance().await, ["subscription sub_1 applied"]);
 }
 
@@ -132,8 +132,8 @@ async fn after_five_observations_in_a_second_a_caller_waits() {
 
     for _ in 0..5 {
         let observed = world.now(ObjectKind::Subscription, "1", None).await;
-        let ObservedNow::Standing(standing) = observed else { panic!("{observed:?}") };
-        assert_eq!(standing.reason, Some(Reason::NotFound));
+        let ObservedNow::EventStatus(status) = observed else { panic!("{observed:?}") };
+        assert_eq!(status.reason, Some(Reason::NotFound));
     }
 
     let observed = world.now(ObjectKind::Subscription, "1", None).await;

@@ -310,6 +310,6 @@ async fn a_payment_intent_without_an_invoice_is_no_subscription() {
 
     let observed = world.now(ObjectKind::PaymentIntent, "pi_1", None).await;
 
-    let ObservedNow::Standing(standing) = observed else { panic!("{observed:?}") };
-    assert_eq!(standing.reason, Some(Reason::NotASubscription));
+    let ObservedNow::EventStatus(status) = observed else { panic!("{observed:?}") };
+    assert_eq!(status.reason, Some(Reason::NotASubscription));
 }

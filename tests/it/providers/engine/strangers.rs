@@ -23,8 +23,8 @@ async fn synced(world: &World, source: &str, object: &str) -> ObservedNow {
 
 #[track_caller]
 fn assert_conflict(observed: &ObservedNow) {
-    let ObservedNow::Standing(standing) = observed else { panic!("{observed:?}") };
-    assert_eq!(standing.reason, Some(Reason::CustomerConflict));
+    let ObservedNow::EventStatus(status) = observed else { panic!("{observed:?}") };
+    assert_eq!(status.reason, Some(Reason::CustomerConflict));
 }
 
 /// The stranger has bought under the victim's address, so that customer 31 is bound; then the victim buys.

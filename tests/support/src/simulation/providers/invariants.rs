@@ -292,7 +292,7 @@ fn nothing_is_dropped(_: &Account, _: &Records, end: &End) -> Result<(), String>
     for key in &end.taken_in {
         let event = end.events.iter().find(|event| *event.key == **key);
         let event = event.ok_or_else(|| format!("the event {key} is gone"))?;
-        if !event.standing().is_finished() {
+        if !event.status().is_finished() {
             return Err(format!("the event {key} is left: {event:?}"));
         }
     }

@@ -101,7 +101,7 @@ async fn race(
         let object = EventFilter::default().with_object(id.parse().ok());
         let events = by_webhook.events(&object, None, PageLimit::MAX).await.unwrap().items;
         assert!(!events.is_empty());
-        events.iter().any(|listed| !listed.event.standing().is_finished())
+        events.iter().any(|listed| !listed.event.status().is_finished())
     };
     while open().await {
         clock.advance(Duration::from_secs(1));

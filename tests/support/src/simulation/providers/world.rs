@@ -408,7 +408,7 @@ impl ProviderSimulation {
     /// The states of the events that are not finished.
     fn open_events(&self) -> BTreeSet<EventState> {
         let events = self.listed_events().into_iter().map(|listed| listed.event);
-        events.filter(|event| event.standing().is_open()).map(|event| event.state).collect()
+        events.filter(|event| event.status().is_open()).map(|event| event.state).collect()
     }
 
     fn listed_events(&self) -> Vec<ListedEvent> {

@@ -91,7 +91,7 @@ impl EventState {
 
 /// A state with its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Standing {
+pub struct EventStatus {
     /// The state.
     pub state: EventState,
     /// The reason, if the state has one.
@@ -103,7 +103,7 @@ const KEPT: Duration = Duration::from_hours(30 * 24);
 /// How long an object that the provider does not have is waited for.
 const NOT_FOUND_AFTER: Duration = Duration::from_hours(24);
 
-impl Standing {
+impl EventStatus {
     pub(crate) const PENDING: Self = Self { state: EventState::Pending, reason: None };
     pub(crate) const UNAVAILABLE: Self =
         Self { state: EventState::Pending, reason: Some(Reason::ProviderUnavailable) };
@@ -139,13 +139,13 @@ impl Standing {
         matches!(self.state, EventState::Pending | EventState::Waiting)
     }
 
-    /// The label of documents with this standing: `state` or `state:reason`.
+    /// The label of documents with this status: `state` or `state:reason`.
     pub(crate) fn label(self) -> Option<Label> {
         let reason = self.reason.map(|reason| format!(":{reason}")).unwrap_or_default();
         format!("{}{reason}", self.state).parse().ok()
     }
 
-    /// The standing of an event that was received at `received_at`: one that has waited too long for its object
+    /// The status of an event that was received at `received_at`: one that has waited too long for its object
     /// has failed.
     pub(crate) fn after_waiting(self, received_at: Timestamp, now: Timestamp) -> Self {
         let not_found = self == Self::waiting(Reason::NotFound);
@@ -156,7 +156,7 @@ impl Standing {
         }
     }
 
-    /// When an event with this standing is tried again, or deleted if it is finished. `attempts` counts the
+    /// When an event with this status is tried again, or deleted if it is finished. `attempts` counts the
     /// tries so far.
     pub(crate) fn due_at(self, attempts: u32, now: Timestamp) -> Option<Timestamp> {
         let minutes = match attempts {
@@ -177,7 +177,7 @@ impl Standing {
     }
 }
 
-impl From<&Unmapped> for Standing {
+impl From<&Unmapped> for EventStatus {
     fn from(unmapped: &Unmapped) -> Self {
         match unmapped {
             Unmapped::Unreadable { .. } => Self::failed(Reason::Unreadable),
