@@ -1,4 +1,4 @@
-//! How fast webhooks of a payment provider are taken in, and how fast they are applied.
+//! How fast webhooks of a payment provider are received, and how fast they are applied.
 //!
 //! `cargo bench --bench providers` sends signed webhooks to a server over SQLite, each about another subscription,
 //! over 64 connections that each wait for their answer: `EVENTS=30000` in all. Then the events are applied against a

@@ -18,7 +18,7 @@ use crate::values::{Slug, Timestamp};
 /// The number of observations in a second that callers may request, in one process.
 pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 
-/// Follows the subscriptions that payment providers run: see [`Providers::take_in`] and [`Providers::advance`].
+/// Follows the subscriptions that payment providers run: see [`Providers::receive_webhook`] and [`Providers::advance`].
 ///
 /// It has no task of its own: call [`advance`](Self::advance) and [`sync_page`](Self::sync_page) from a loop, a
 /// scheduler or a test. Any number of processes may do so at the same time. Clones share their parts.

@@ -19,7 +19,7 @@ pub use facade::{OBSERVATIONS_PER_SECOND, Providers};
 pub use follow::now::ObservedNow;
 pub use follow::runner::Applied;
 pub use inbox::documents::ProviderEvent;
-pub use inbox::intake::TakenIn;
+pub use inbox::intake::Received;
 pub use inbox::links::{LinkFilter, ListedLink};
 pub use inbox::queries::{EventFilter, ListedEvent, SourceOverview};
 pub use inbox::signature::signature_header;

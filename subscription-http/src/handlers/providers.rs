@@ -7,7 +7,7 @@ use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
     EventFilter, EventStatus, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow,
-    ProviderKind, Providers, Reason, SourceOverview, SyncReport, TakenIn, signature_header,
+    ProviderKind, Providers, Reason, Received, SourceOverview, SyncReport, signature_header,
 };
 use subscription_core::store::DocumentId;
 use subscription_core::{
@@ -53,11 +53,11 @@ async fn receive(call: Box<Call>) -> Result<Reply, ApiError> {
     let (source, kind) = call.state.provider_source(&call)?;
     let signatures = call.headers.get_all(signature_header(kind));
     let signatures: Vec<_> = signatures.iter().map(HeaderValue::as_bytes).collect();
-    match providers(&call)?.take_in(&source, &signatures, &call.body).await? {
-        TakenIn::UnknownSource => return Err(Refusal::RouteUnknown.into()),
-        TakenIn::SignatureInvalid => return Err(Refusal::SignatureInvalid.into()),
-        TakenIn::Stored => call.state.provider_signal.notify(),
-        TakenIn::Unlisted | TakenIn::Known => {}
+    match providers(&call)?.receive_webhook(&source, &signatures, &call.body).await? {
+        Received::UnknownSource => return Err(Refusal::RouteUnknown.into()),
+        Received::SignatureInvalid => return Err(Refusal::SignatureInvalid.into()),
+        Received::Stored => call.state.provider_signal.notify(),
+        Received::Unlisted | Received::Known => {}
     }
     Reply::ok(&json!({ "received": true }))
 }

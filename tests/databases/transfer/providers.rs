@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::providers::{
-    HttpProviderApi, ProviderAccount, ProviderKind, Providers, SyncKind, TakenIn,
+    HttpProviderApi, ProviderAccount, ProviderKind, Providers, Received, SyncKind,
 };
 use subscription_core::store::transfer::ImportOptions;
 use subscription_core::store::{
@@ -81,7 +81,7 @@ impl Shop {
         };
         for event in outbox {
             let webhook = event.signed(kind, SECRET, now);
-            self.take_in(&webhook).await;
+            self.receive_webhook(&webhook).await;
         }
         for _ in 0..20 {
             self.providers.advance(100).await.unwrap();
@@ -89,10 +89,11 @@ impl Shop {
         }
     }
 
-    async fn take_in(&self, webhook: &Webhook) {
+    async fn receive_webhook(&self, webhook: &Webhook) {
         let signature = webhook.signature.as_bytes();
-        let taken = self.providers.take_in(&name(), &[signature], &webhook.body).await.unwrap();
-        assert_eq!(taken, TakenIn::Stored);
+        let taken =
+            self.providers.receive_webhook(&name(), &[signature], &webhook.body).await.unwrap();
+        assert_eq!(taken, Received::Stored);
     }
 
     async fn statuses(&self) -> Vec<String> {
@@ -127,7 +128,9 @@ async fn moved<H: Movable + 'static, A: Movable + 'static>(home: Arc<H>, away: A
     at_home.plan().await;
     at_home.follow().await;
     let unreadable = br#"{"id":"evt_1","type":"invoice.paid","livemode":false}"#.to_vec();
-    at_home.take_in(&Webhook::of(ProviderKind::Stripe, SECRET, 1_748_772_000, unreadable)).await;
+    at_home
+        .receive_webhook(&Webhook::of(ProviderKind::Stripe, SECRET, 1_748_772_000, unreadable))
+        .await;
     at_home.providers.sync_page(&name(), SyncKind::All, false).await.unwrap();
     assert_eq!(at_home.statuses().await, ["active"]);
 

@@ -1,4 +1,4 @@
-//! Taking webhooks in: the signature first, then one document.
+//! Receiving webhooks: the signature first, then one document.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::values::{Slug, Version};
 
 /// The fate of a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TakenIn {
+pub enum Received {
     /// No source has this name.
     UnknownSource,
     /// The signature does not fit: nothing was parsed.
@@ -31,25 +31,25 @@ pub enum TakenIn {
 impl Providers {
     /// Verifies the signature of a webhook over its raw bytes and stores the event. `signatures` are the values of
     /// all headers of the source's [signature header](crate::providers::signature_header).
-    pub async fn take_in(
+    pub async fn receive_webhook(
         &self,
         source: &Slug,
         signatures: &[&[u8]],
         body: &[u8],
-    ) -> Result<TakenIn, Error> {
-        let Some(account) = self.account(source) else { return Ok(TakenIn::UnknownSource) };
+    ) -> Result<Received, Error> {
+        let Some(account) = self.account(source) else { return Ok(Received::UnknownSource) };
         let kind = account.source.kind;
         let now = self.now();
         if !signature::verify(kind, signatures, body, &account.source.signing_secrets, now) {
             account.count(|tally| tally.signatures_refused += 1);
-            return Ok(TakenIn::SignatureInvalid);
+            return Ok(Received::SignatureInvalid);
         }
         let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
         let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
         let (mut event, status) = match mapping::webhook(kind, body) {
             Webhook::Unlisted => {
                 account.count(|tally| tally.unlisted += 1);
-                return Ok(TakenIn::Unlisted);
+                return Ok(Received::Unlisted);
             }
             Webhook::Unreadable { event_type, path } => {
                 let event = new(&hash(body), None);
@@ -76,13 +76,13 @@ impl Providers {
         match self.store().commit(ChangeSet::writing(document)).await {
             Ok(()) => {
                 account.count(|tally| *tally.events.entry(status).or_default() += 1);
-                Ok(TakenIn::Stored)
+                Ok(Received::Stored)
             }
             Err(StoreError::Conflict(_)) => {
                 if kind == ProviderKind::LemonSqueezy {
                     self.apply_again(&event).await?;
                 }
-                Ok(TakenIn::Known)
+                Ok(Received::Known)
             }
             Err(error) => Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! The engine of providers: events are taken in, objects observed and records followed.
+//! The engine of providers: events are received, objects observed and records followed.
 
 mod bindings;
 mod following;

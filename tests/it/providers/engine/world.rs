@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::providers::{
     ApiFailed, ApiPage, EventFilter, FetchOutcome, ListedEvent, ObjectId, ObjectKind, ObjectList,
-    ObjectRef, ObservedNow, ProviderAccount, ProviderApi, ProviderKind, Providers, TakenIn,
+    ObjectRef, ObservedNow, ProviderAccount, ProviderApi, ProviderKind, Providers, Received,
 };
 use subscription_core::store::{
     Collection, Document, DocumentFilter, DocumentQuery, PageLimit, PaymentQuery, StoreExt as _,
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// Sends a signed webhook of Lemon Squeezy about an object of the API.
-    pub(crate) async fn webhook(&self, r#type: &str, id: &str, user: Option<&str>) -> TakenIn {
+    pub(crate) async fn webhook(&self, r#type: &str, id: &str, user: Option<&str>) -> Received {
         let custom = user.map(|user| json!({ "user_id": user }));
         let nonce = format!("{} {}", self.api.fetches(), self.service.now());
         let body = json!({
@@ -185,11 +185,11 @@ impl World {
         self.send(&body).await
     }
 
-    pub(crate) async fn send(&self, body: &Value) -> TakenIn {
+    pub(crate) async fn send(&self, body: &Value) -> Received {
         let body = body.to_string();
         let signature = signature(body.as_bytes());
         let signatures: &[&[u8]] = &[signature.as_bytes()];
-        self.providers.take_in(&slug("shop"), signatures, body.as_bytes()).await.unwrap()
+        self.providers.receive_webhook(&slug("shop"), signatures, body.as_bytes()).await.unwrap()
     }
 
     /// Applies all that is due, and then returns the states of all events, by type and object.

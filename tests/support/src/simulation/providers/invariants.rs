@@ -30,7 +30,7 @@ pub const AT_THE_END: [(&str, Invariant); 5] = [
 pub struct End {
     pub subscriptions: Vec<Arc<Subscription>>,
     pub payments: Vec<Arc<Payment>>,
-    /// The keys of the webhooks that were taken in.
+    /// The keys of the webhooks that were received.
     pub taken_in: Vec<String>,
     pub events: Vec<ProviderEvent>,
     /// A sync after the last one.
@@ -287,7 +287,7 @@ fn same_names(
     if ours == expected { Ok(()) } else { Err(format!("{ours:?}, not {expected:?}")) }
 }
 
-/// Every webhook that was taken in is stored, and was tried to its end.
+/// Every webhook that was received is stored, and was tried to its end.
 fn nothing_is_dropped(_: &Account, _: &Records, end: &End) -> Result<(), String> {
     for key in &end.taken_in {
         let event = end.events.iter().find(|event| *event.key == **key);

@@ -74,7 +74,7 @@ async fn race(
         tasks.spawn(async move {
             let webhook = webhook.signed(kind, SECRET, now);
             let signature = webhook.signature.as_bytes();
-            providers.take_in(&source(), &[signature], &webhook.body).await.unwrap();
+            providers.receive_webhook(&source(), &[signature], &webhook.body).await.unwrap();
             providers.advance(10).await.unwrap();
         });
     }

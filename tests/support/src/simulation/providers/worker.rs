@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
 use subscription_core::providers::{
-    Applied, HttpProviderApi, ObservedNow, ProviderAccount, Providers, SyncStep, TakenIn,
+    Applied, HttpProviderApi, ObservedNow, ProviderAccount, Providers, Received, SyncStep,
 };
 use subscription_core::{Error, ManualClock, SeededRandomness, Store, SubscriptionService};
 
@@ -23,7 +23,7 @@ pub(super) const POLLS_MAX: usize = 200_000;
 /// The result of a task.
 #[derive(Debug)]
 pub(super) enum Done {
-    TookIn(Event, Result<TakenIn, Error>),
+    TookIn(Event, Result<Received, Error>),
     Advanced(Result<Applied, Error>),
     Observed(Result<ObservedNow, Error>),
     Synced(Result<SyncStep, Error>),

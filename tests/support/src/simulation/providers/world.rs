@@ -10,7 +10,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use subscription_core::providers::{
     EventFilter, EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderAccount,
-    ProviderKind, Reason, SyncCounts, SyncKind, TakenIn,
+    ProviderKind, Reason, Received, SyncCounts, SyncKind,
 };
 use subscription_core::store::{PageLimit, PaymentQuery, SubscriptionQuery};
 use subscription_core::{
@@ -199,11 +199,11 @@ impl ProviderSimulation {
         let Some(event) = event else { return };
         let worker = self.some_worker();
         self.note(&format!("to {worker}"), (event.name, &event.object));
-        let task = self.take_in(worker, event);
+        let task = self.receive_webhook(worker, event);
         self.workers[worker].running.push(task);
     }
 
-    fn take_in(&self, worker: usize, event: Event) -> Task {
+    fn receive_webhook(&self, worker: usize, event: Event) -> Task {
         let providers = self.workers[worker].providers.clone();
         let account = Arc::clone(&self.common.account);
         let kind = shared(&account).kind;
@@ -212,8 +212,9 @@ impl ProviderSimulation {
         let mut unanswered = Unanswered { account, event: Some(event.clone()) };
         Box::pin(async move {
             let webhook = event.signed(kind, SECRET, seconds(&clock));
-            let taken =
-                providers.take_in(&source(), &[webhook.signature.as_bytes()], &webhook.body).await;
+            let taken = providers
+                .receive_webhook(&source(), &[webhook.signature.as_bytes()], &webhook.body)
+                .await;
             if taken.is_ok() {
                 drop(unanswered.event.take());
             }
@@ -305,14 +306,16 @@ impl ProviderSimulation {
     fn ended(&mut self, worker: usize, done: Done) {
         match done {
             Done::TookIn(event, taken) => {
-                if matches!(taken, Ok(TakenIn::Stored | TakenIn::Known)) {
+                if matches!(taken, Ok(Received::Stored | Received::Known)) {
                     self.taken_in.insert(key(shared(&self.common.account).kind, &event));
                 }
                 self.note(&format!("{worker} took in"), &taken);
                 assert!(
                     !matches!(
                         taken,
-                        Ok(TakenIn::SignatureInvalid | TakenIn::UnknownSource | TakenIn::Unlisted)
+                        Ok(Received::SignatureInvalid
+                            | Received::UnknownSource
+                            | Received::Unlisted)
                     ),
                     "{}: {taken:?}",
                     event.name
@@ -364,7 +367,7 @@ impl ProviderSimulation {
             }
             let event = self.courier.take(&mut shared(&self.common.account));
             if let Some(event) = event {
-                let task = self.take_in(0, event);
+                let task = self.receive_webhook(0, event);
                 let done = self.finish(task)?;
                 self.ended(0, done);
             }
