@@ -77,8 +77,8 @@ async fn main() {
     while providers.advance(1_000).await.unwrap().more {}
     let rate = events as f64 / begun.elapsed().as_secs_f64();
     println!("| applied | {events} | {rate:.0} | 1500 | | | |");
-    let applied = providers.tallies().values().next().map_or(0, |tally| {
-        let counts = tally.events.iter();
+    let applied = providers.counters().values().next().map_or(0, |counters| {
+        let counts = counters.events.iter();
         counts.filter(|(status, _)| status.state == EventState::Applied).map(|(_, n)| n).sum()
     });
     assert_eq!(applied, events as u64, "events were not applied");

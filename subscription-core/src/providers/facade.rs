@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::api::pace::Pace;
+use super::counters::Counters;
 use super::source::ProviderAccount;
 use super::sync::report::Run;
-use super::tally::Tally;
 use crate::error::Error;
 use crate::events::Actor;
 use crate::providers::Allowance;
@@ -35,7 +35,7 @@ pub struct Providers {
 pub(crate) struct Account {
     pub(super) source: ProviderAccount,
     pub(super) pace: Pace,
-    tally: Mutex<Tally>,
+    counters: Mutex<Counters>,
     /// The progress of a dry run.
     pub(super) dry_run: Mutex<Option<Run>>,
 }
@@ -46,7 +46,7 @@ impl Providers {
         let account = |source: ProviderAccount| {
             let pace = Pace::new(source.kind, source.limited);
             let name = source.name.clone();
-            (name, Account { source, pace, tally: Mutex::default(), dry_run: Mutex::default() })
+            (name, Account { source, pace, counters: Mutex::default(), dry_run: Mutex::default() })
         };
         let asked_now = Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND);
         Self {
@@ -62,11 +62,11 @@ impl Providers {
     }
 
     /// The counts of each source since the start of this process, for metrics.
-    pub fn tallies(&self) -> BTreeMap<Slug, Tally> {
-        let tally = |account: &Account| {
-            account.tally.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn counters(&self) -> BTreeMap<Slug, Counters> {
+        let counters = |account: &Account| {
+            account.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
-        self.sources.iter().map(|(name, account)| (name.clone(), tally(account))).collect()
+        self.sources.iter().map(|(name, account)| (name.clone(), counters(account))).collect()
     }
 
     pub(super) fn account(&self, source: &Slug) -> Option<&Account> {
@@ -88,8 +88,8 @@ impl Providers {
 }
 
 impl Account {
-    pub(super) fn count(&self, count: impl FnOnce(&mut Tally)) {
-        count(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
+    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The service in the name of this source.

@@ -4,17 +4,18 @@
 //! not matter in which order webhooks arrive, how often, or how late.
 
 mod api;
+mod counters;
 mod facade;
 mod follow;
 mod inbox;
 mod mapping;
 mod source;
 mod sync;
-mod tally;
 
 pub use api::allowance::Allowance;
 pub use api::http_api::HttpProviderApi;
 pub use api::{ApiFailed, ApiPage, ProviderApi};
+pub use counters::{Counters, FetchOutcome};
 pub use facade::{OBSERVATIONS_PER_SECOND, Providers};
 pub use follow::now::ObservedNow;
 pub use follow::runner::Applied;
@@ -35,4 +36,3 @@ pub use mapping::object::{ObjectId, ObjectKind, ObjectList, ObjectRef, ProviderK
 pub use mapping::{email_of, intent_of, invoice_of, map, session, webhook};
 pub use source::{PauseMeans, ProviderAccount};
 pub use sync::report::{SyncCounts, SyncKind, SyncReport, SyncStep};
-pub use tally::{FetchOutcome, Tally};

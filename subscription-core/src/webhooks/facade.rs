@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::tally::{SharedTallies, Tallies};
+use super::counters::{AllCounters, SharedCounters};
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
 use crate::store::Store;
@@ -18,7 +18,7 @@ pub struct Webhooks {
     pub(super) keys: Arc<ServerKeys>,
     pub(super) transport: Arc<dyn Deliver>,
     pub(super) addresses: Arc<AddressRules>,
-    pub(super) tallies: SharedTallies,
+    pub(super) counters: SharedCounters,
     clock: Arc<dyn Clock>,
 }
 
@@ -34,7 +34,7 @@ impl Webhooks {
             keys: Arc::new(keys),
             transport: Arc::new(transport),
             addresses: Arc::default(),
-            tallies: SharedTallies::default(),
+            counters: SharedCounters::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -60,8 +60,8 @@ impl Webhooks {
     }
 
     /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
-    pub fn tallies(&self) -> Tallies {
-        self.tallies.lock().clone()
+    pub fn counters(&self) -> AllCounters {
+        self.counters.lock().clone()
     }
 
     pub(super) fn store(&self) -> &dyn Store {

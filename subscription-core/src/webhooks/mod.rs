@@ -3,13 +3,14 @@
 //! Each endpoint has a cursor over the feed. An event that fails is parked and tried again later, and the events
 //! of its record wait behind it; an endpoint that fails is tried again from its cursor.
 
+mod counters;
 mod delivery;
 mod documents;
 mod endpoints;
 mod facade;
 mod sending;
-mod tally;
 
+pub use counters::{AllCounters, Counters, SendingState};
 pub use delivery::addresses::{AddressRules, BadUrl};
 pub use delivery::signature::{
     Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify,
@@ -32,4 +33,3 @@ pub use sending::outcome::DeliveryResult;
 pub use sending::schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use sending::sender::Sender;
 pub use sending::window::{End, Offered, Window};
-pub use tally::{SendingState, Tallies, Tally};

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use subscription_core::Timestamp;
-use subscription_core::providers::{EventState, Providers, SourceOverview, Tally};
+use subscription_core::providers::{Counters, EventState, Providers, SourceOverview};
 
 /// The metrics of payment providers. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
@@ -64,7 +64,7 @@ impl ProviderMetrics {
     }
 
     pub(crate) fn register(&self, providers: &Providers, registry: &mut Registry) {
-        registry.register_collector(Box::new(Tallies(providers.clone())));
+        registry.register_collector(Box::new(CounterCollector(providers.clone())));
         let help = "Events of payment providers that wait or failed, by reason";
         registry.register("provider_events_waiting", help, self.waiting.clone());
         let help = "How long the event of a payment provider that was longest due had waited";
@@ -76,39 +76,39 @@ impl ProviderMetrics {
 
 /// The counts of this process for each source.
 #[derive(Debug)]
-struct Tallies(Providers);
+struct CounterCollector(Providers);
 
 /// A counter of a source: its name, its help text, and its number.
-type Count = (&'static str, &'static str, fn(&Tally) -> u64);
+type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 
 #[rustfmt::skip] // A row is a line.
 const COUNTS: [Count; 4] = [
-    ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |tally| tally.signatures_refused),
-    ("provider_unlisted", "Webhooks of types that are not followed", |tally| tally.unlisted),
-    ("provider_second_live", "Followed subscriptions that became a second live one of their user", |tally| tally.second_live),
-    ("provider_drift", "Differences that a sync found in followed objects without open events", |tally| tally.drift),
+    ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |counters| counters.signatures_refused),
+    ("provider_unlisted", "Webhooks of types that are not followed", |counters| counters.unlisted),
+    ("provider_second_live", "Followed subscriptions that became a second live one of their user", |counters| counters.second_live),
+    ("provider_drift", "Differences that a sync found in followed objects without open events", |counters| counters.drift),
 ];
 
-impl Collector for Tallies {
+impl Collector for CounterCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let tallies = self.0.tallies();
+        let all_counters = self.0.counters();
         for (name, help, number) in COUNTS {
-            let numbers = tallies
+            let numbers = all_counters
                 .iter()
-                .map(|(source, tally)| ([("source", source.as_str())], number(tally)));
+                .map(|(source, counters)| ([("source", source.as_str())], number(counters)));
             super::counts(&mut encoder, name, help, numbers)?;
         }
-        let events = tallies.iter().flat_map(|(source, tally)| {
+        let events = all_counters.iter().flat_map(|(source, counters)| {
             EventState::ALL.into_iter().map(move |state| {
-                let of_state = tally.events.iter().filter(|(status, _)| status.state == state);
+                let of_state = counters.events.iter().filter(|(status, _)| status.state == state);
                 let count: u64 = of_state.map(|(_, count)| *count).sum();
                 ([("source", source.as_str()), ("state", state.as_str())], count)
             })
         });
         let help = "Events of payment providers by the state that they got";
         super::counts(&mut encoder, "provider_events", help, events)?;
-        let fetches = tallies.iter().flat_map(|(source, tally)| {
-            tally.fetches.iter().map(move |(outcome, count)| {
+        let fetches = all_counters.iter().flat_map(|(source, counters)| {
+            counters.fetches.iter().map(move |(outcome, count)| {
                 ([("source", source.as_str()), ("outcome", outcome.as_str())], *count)
             })
         });

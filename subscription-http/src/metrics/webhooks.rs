@@ -7,7 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
-use subscription_core::webhooks::{DisabledReason, SendingState, Tallies, Tally, Webhooks};
+use subscription_core::webhooks::{AllCounters, Counters, DisabledReason, SendingState, Webhooks};
 use subscription_core::{SubscriptionService, Timestamp};
 
 /// The webhooks, and the service whose clock dates the events.
@@ -36,14 +36,14 @@ fn number(count: u64) -> f64 {
 
 impl Collector for WebhookTallies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let tallies = self.webhooks.tallies();
+        let all_counters = self.webhooks.counters();
         let now = self.service.now();
-        counts(&tallies, &mut encoder)?;
-        seconds(&tallies, &mut encoder)?;
+        counts(&all_counters, &mut encoder)?;
+        seconds(&all_counters, &mut encoder)?;
         for (name, help, value) in GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (endpoint, tally) in &tallies.endpoints {
-                if let Some(state) = &tally.state {
+            for (endpoint, counters) in &all_counters.endpoints {
+                if let Some(state) = &counters.state {
                     let labels = [("endpoint", endpoint.to_string())];
                     ConstGauge::new(value(state, now)).encode(family.encode_family(&labels)?)?;
                 }
@@ -52,44 +52,44 @@ impl Collector for WebhookTallies {
         let help = "Deliveries that are being tried";
         let gauge =
             encoder.encode_descriptor("webhook_in_flight", help, None, MetricType::Gauge)?;
-        ConstGauge::new(i64::try_from(tallies.in_flight).unwrap_or(i64::MAX)).encode(gauge)
+        ConstGauge::new(i64::try_from(all_counters.in_flight).unwrap_or(i64::MAX)).encode(gauge)
     }
 }
 
-fn counts(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let outcomes = tallies.endpoints.iter().flat_map(|(endpoint, tally)| {
-        let of_endpoint = tally.outcomes.iter();
+fn counts(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let outcomes = all_counters.endpoints.iter().flat_map(|(endpoint, counters)| {
+        let of_endpoint = counters.outcomes.iter();
         of_endpoint.map(move |(outcome, count)| {
             ([("endpoint", endpoint.to_string()), ("outcome", (*outcome).to_owned())], *count)
         })
     });
     let help = "Tries to deliver an event to an endpoint, by outcome";
     super::counts(encoder, "webhook_deliveries", help, outcomes)?;
-    let given_up = tallies
+    let given_up = all_counters
         .endpoints
         .iter()
-        .map(|(endpoint, tally)| ([("endpoint", endpoint.to_string())], tally.given_up));
+        .map(|(endpoint, counters)| ([("endpoint", endpoint.to_string())], counters.given_up));
     let help = "Events that were tried as often as there are tries";
     super::counts(encoder, "webhook_given_up", help, given_up)?;
     // A series that begins at 1 has no increase, so all of them begin at 0.
     let disabled = DisabledReason::ALL.into_iter().map(|reason| {
-        let count = tallies.disabled.get(&reason).copied().unwrap_or_default();
+        let count = all_counters.disabled.get(&reason).copied().unwrap_or_default();
         ([("reason", reason.as_str())], count)
     });
     let help = "Endpoints that sending has disabled, by reason";
     super::counts(encoder, "webhook_disabled", help, disabled)
 }
 
-fn seconds(tallies: &Tallies, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn seconds(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let name = "webhook_delivery_seconds";
     let help = "How long tries to deliver an event took";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    let bounds = Tally::MILLIS.map(|millis| Duration::from_millis(millis).as_secs_f64());
-    for (endpoint, tally) in &tallies.endpoints {
+    let bounds = Counters::MILLIS.map(|millis| Duration::from_millis(millis).as_secs_f64());
+    for (endpoint, counters) in &all_counters.endpoints {
         let buckets: Vec<_> =
-            bounds.into_iter().chain([f64::INFINITY]).zip(tally.durations).collect();
-        let sum = tally.took.as_secs_f64();
-        let count = tally.durations.iter().sum();
+            bounds.into_iter().chain([f64::INFINITY]).zip(counters.durations).collect();
+        let sum = counters.took.as_secs_f64();
+        let count = counters.durations.iter().sum();
         let labels = [("endpoint", endpoint.to_string())];
         let mut histogram = family.encode_family(&labels)?;
         histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;

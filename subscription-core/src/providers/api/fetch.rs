@@ -44,7 +44,7 @@ impl Account {
                 (FetchOutcome::Unreadable, Err(Unmapped::Unreadable { path }.into()))
             }
         };
-        self.count(|tally| *tally.fetches.entry(outcome).or_default() += 1);
+        self.count(|counters| *counters.fetches.entry(outcome).or_default() += 1);
         result
     }
 

@@ -140,10 +140,10 @@ impl Providers {
                 Err(error) => return Err(error.into()),
             }
         }
-        of.account.count(|tally| {
+        of.account.count(|counters| {
             let count = u64::try_from(of.tickets.len()).unwrap_or(u64::MAX);
-            *tally.events.entry(outcome.status).or_default() += count;
-            tally.second_live += u64::from(is_second_live);
+            *counters.events.entry(outcome.status).or_default() += count;
+            counters.second_live += u64::from(is_second_live);
         });
         self.wake_others(of, &outcome, binds).await?;
         Ok(outcome)

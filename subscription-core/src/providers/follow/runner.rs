@@ -33,7 +33,7 @@ const NOT_CONFIGURED: Duration = Duration::from_hours(6);
 /// When an observation is tried again that lost to other writers at each try.
 const LOST: Duration = Duration::from_secs(1);
 
-/// The result of [`Providers::advance`]. [`Providers::tallies`] has the counts since the start of the process.
+/// The result of [`Providers::advance`]. [`Providers::counters`] has the counts since the start of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {

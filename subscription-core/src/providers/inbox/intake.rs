@@ -41,14 +41,14 @@ impl Providers {
         let kind = account.source.kind;
         let now = self.now();
         if !signature::verify(kind, signatures, body, &account.source.signing_secrets, now) {
-            account.count(|tally| tally.signatures_refused += 1);
+            account.count(|counters| counters.signatures_refused += 1);
             return Ok(Received::SignatureInvalid);
         }
         let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
         let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
         let (mut event, status) = match mapping::webhook(kind, body) {
             Webhook::Unlisted => {
-                account.count(|tally| tally.unlisted += 1);
+                account.count(|counters| counters.unlisted += 1);
                 return Ok(Received::Unlisted);
             }
             Webhook::Unreadable { event_type, path } => {
@@ -75,7 +75,7 @@ impl Providers {
         let document = event.document(Version::NEW, status.due_at(0, now))?;
         match self.store().commit(ChangeSet::writing(document)).await {
             Ok(()) => {
-                account.count(|tally| *tally.events.entry(status).or_default() += 1);
+                account.count(|counters| *counters.events.entry(status).or_default() += 1);
                 Ok(Received::Stored)
             }
             Err(StoreError::Conflict(_)) => {

@@ -162,7 +162,7 @@ impl Providers {
         let outcome = self.observe(of).await?;
         let changes = outcome.status == EventStatus::APPLIED && !outcome.is_new;
         let drift = changes && !has_open;
-        account.count(|tally| tally.drift += u64::from(drift && !dry_run));
+        account.count(|counters| counters.drift += u64::from(drift && !dry_run));
         Ok((outcome, drift))
     }
 

@@ -53,9 +53,9 @@ impl Run<'_> {
             let now = webhooks.now();
             for (tried, next, _slot) in tries.take_ended() {
                 if let Ok(Some(tried)) = tried {
-                    webhooks.tallies.tried(queue.id(), &tried);
+                    webhooks.counters.tried(queue.id(), &tried);
                     if queue.ended(&next, tried, self.jitter()) {
-                        webhooks.tallies.given_up(queue.id());
+                        webhooks.counters.given_up(queue.id());
                     }
                 } else {
                     queue.put_back(&next);
@@ -85,7 +85,7 @@ impl Run<'_> {
                 checked_at = checked_at.filter(|_| in_flight > 0);
                 let commit_at = queue.commit_at(in_flight);
                 self.wake_by(queue.next_at().into_iter().chain(commit_at), now);
-                webhooks.tallies.show(queue.id(), queue.state());
+                webhooks.counters.show(queue.id(), queue.state());
                 tries.any_or(self.next_tick()).await;
                 continue;
             } else {
@@ -131,7 +131,7 @@ impl Run<'_> {
         match self.webhooks.store().commit(queue.changes()?).await {
             Ok(()) => {
                 if let Some(reason) = queue.committed(now) {
-                    *self.webhooks.tallies.lock().disabled.entry(reason).or_default() += 1;
+                    *self.webhooks.counters.lock().disabled.entry(reason).or_default() += 1;
                 }
                 Ok(true)
             }

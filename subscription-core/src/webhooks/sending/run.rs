@@ -77,7 +77,7 @@ impl<'r> Run<'r> {
     /// Shows the number of tries in flight in the metrics.
     pub(crate) fn show(&self) {
         let in_flight = Arc::strong_count(&self.first) + Arc::strong_count(&self.further) - 2;
-        self.webhooks.tallies.lock().in_flight = in_flight;
+        self.webhooks.counters.lock().in_flight = in_flight;
     }
 
     /// Asks for a tick at the first of these times that has not passed. Other work waits for the end of a try.

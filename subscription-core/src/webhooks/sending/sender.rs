@@ -155,7 +155,7 @@ impl Run<'_> {
                 queues.all.insert(id, Some(queue));
             } else {
                 queues.all.remove(&id);
-                webhooks.tallies.lock().endpoints.remove(&id);
+                webhooks.counters.lock().endpoints.remove(&id);
             }
             queues.changed.remove(&id);
         }
@@ -175,7 +175,7 @@ impl Run<'_> {
         for place in queues.all.values_mut() {
             let queue = place.take_if(|queue| {
                 queue.expire(now);
-                self.webhooks.tallies.show(queue.id(), queue.state());
+                self.webhooks.counters.show(queue.id(), queue.state());
                 queue.is_changed() || self.step(queue, 0, now).is_some()
             });
             if let Some(queue) = queue {
@@ -188,6 +188,6 @@ impl Run<'_> {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.webhooks.tallies.hide();
+        self.webhooks.counters.hide();
     }
 }

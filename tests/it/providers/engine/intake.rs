@@ -34,8 +34,8 @@ async fn a_webhook_that_is_not_understood_is_kept_with_its_reason() {
         "nothing of them is fetched"
     );
     assert_eq!(world.api.fetches(), 0);
-    let tally = &world.providers.tallies()[&slug("shop")];
-    assert_eq!(tally.unlisted, 1);
+    let counters = &world.providers.counters()[&slug("shop")];
+    assert_eq!(counters.unlisted, 1);
 }
 
 /// Lemon Squeezy has no ids of events: a state that comes back within a second has the same bytes.
@@ -74,5 +74,5 @@ async fn a_webhook_without_a_signature_that_fits_is_not_stored() {
     }
 
     assert_eq!(world.states().await, [""; 0]);
-    assert_eq!(world.providers.tallies()[&slug("shop")].signatures_refused, 3);
+    assert_eq!(world.providers.counters()[&slug("shop")].signatures_refused, 3);
 }

@@ -83,7 +83,7 @@ async fn a_difference_without_an_event_is_drift_and_one_with_an_event_is_not() {
     let counts = sync(&world, SyncKind::Nightly, false).await;
 
     assert_eq!((counts.changed, counts.drift, counts.same), (2, 1, 2));
-    assert_eq!(world.providers.tallies()[&slug("shop")].drift, 1);
+    assert_eq!(world.providers.counters()[&slug("shop")].drift, 1);
     let expired = world.subscriptions().await;
     let expired = expired.iter().filter(|it| it.status == SubscriptionStatus::Expired).count();
     assert_eq!(expired, 2);

@@ -119,7 +119,7 @@ pub(crate) struct World {
 impl World {
     /// The reads from the provider of the source `shop`, by outcome.
     pub(crate) fn fetches(&self) -> BTreeMap<FetchOutcome, u64> {
-        self.providers.tallies().remove(&slug("shop")).unwrap().fetches
+        self.providers.counters().remove(&slug("shop")).unwrap().fetches
     }
 
     pub(crate) async fn new() -> Self {

@@ -53,7 +53,7 @@ async fn a_deleted_endpoint_is_sent_nothing_more() {
 
     assert!(world.receivers.take().is_empty());
     assert!(world.webhooks.get(id).await.is_err());
-    assert!(!world.webhooks.tallies().endpoints.contains_key(&id));
+    assert!(!world.webhooks.counters().endpoints.contains_key(&id));
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ async fn an_event_is_given_up_after_ten_tries_and_its_record_continues() {
     let hours = world.now().since(began).as_secs() / 3_600;
     assert!((60..=91).contains(&hours), "{hours}");
     assert_eq!(world.shown(id).await.stalled_since, None);
-    assert_eq!(world.webhooks.tallies().endpoints[&id].given_up, 1);
+    assert_eq!(world.webhooks.counters().endpoints[&id].given_up, 1);
     let kept = next_at.unwrap().since(world.now());
     assert_eq!(kept.as_secs() / 86_400, 29, "{kept:?}");
 
@@ -210,7 +210,7 @@ async fn an_endpoint_that_answers_410_is_disabled_at_once() {
     assert_eq!((world.receivers.take(), next_at), (vec![1], None));
     let shown = world.shown(id).await;
     assert_eq!((shown.disabled_reason, shown.cursor), (Some(DisabledReason::Gone), 0));
-    assert_eq!(world.webhooks.tallies().disabled[&DisabledReason::Gone], 1);
+    assert_eq!(world.webhooks.counters().disabled[&DisabledReason::Gone], 1);
 }
 
 #[tokio::test]

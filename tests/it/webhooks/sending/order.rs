@@ -56,7 +56,7 @@ async fn eight_tries_are_in_flight_to_an_endpoint_and_a_slow_one_delays_no_other
     let (ran, ()) = tokio::join!(world.sender.run(&wake), story);
 
     ran.unwrap();
-    assert_eq!(world.webhooks.tallies().in_flight, 0);
+    assert_eq!(world.webhooks.counters().in_flight, 0);
 }
 
 /// The window is full until the slow one is committed, which is one of few outcomes since the last commit.
@@ -94,11 +94,11 @@ async fn many_events_are_sent_once_and_the_cursor_passes_them() {
     assert_eq!(sent, (1..=last).collect::<Vec<_>>());
     let shown = world.shown(id).await;
     assert_eq!((shown.cursor, shown.behind), (last, 0));
-    let tallies = world.webhooks.tallies();
-    let tally = &tallies.endpoints[&id];
-    assert_eq!(tally.outcomes["delivered"], 1_000);
-    assert_eq!(tally.durations.iter().sum::<u64>(), 1_000);
-    assert_eq!(tally.state.unwrap().lag_events, 0);
+    let all_counters = world.webhooks.counters();
+    let counters = &all_counters.endpoints[&id];
+    assert_eq!(counters.outcomes["delivered"], 1_000);
+    assert_eq!(counters.durations.iter().sum::<u64>(), 1_000);
+    assert_eq!(counters.state.unwrap().lag_events, 0);
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use crate::events::{RecordedEvent, Subject};
 use crate::server_keys::ServerKeys;
 use crate::store::{EventPage, Stored};
 use crate::values::Timestamp;
+use crate::webhooks::counters::SendingState;
 use crate::webhooks::delivery::signing::Signing;
-use crate::webhooks::tally::SendingState;
 use crate::webhooks::{Delivery, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason};
 
 /// The documents of an endpoint, as they were read.

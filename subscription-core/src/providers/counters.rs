@@ -25,7 +25,7 @@ named_enum! {
 /// The counts of a source since the start of the process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Tally {
+pub struct Counters {
     /// Webhooks that were received or tried, by their state afterwards.
     pub events: BTreeMap<EventStatus, u64>,
     /// Reads from the provider's API.

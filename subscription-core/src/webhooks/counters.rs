@@ -11,9 +11,9 @@ use crate::values::Timestamp;
 /// The counts of all deliveries since the start of the process, and the present state of sending.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Tallies {
+pub struct AllCounters {
     /// By endpoint.
-    pub endpoints: BTreeMap<EndpointId, Tally>,
+    pub endpoints: BTreeMap<EndpointId, Counters>,
     /// The endpoints that the sending job has disabled, by reason.
     pub disabled: BTreeMap<DisabledReason, u64>,
     /// The number of tries in flight.
@@ -23,12 +23,12 @@ pub struct Tallies {
 /// The counts of an endpoint.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Tally {
+pub struct Counters {
     /// The number of tries, by the [name](super::DeliveryResult::name) of the outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// The number of tries that took at most each of [`Tally::MILLIS`] and more than the previous one. The last number
+    /// The number of tries that took at most each of [`Counters::MILLIS`] and more than the previous one. The last number
     /// counts those that took longer.
-    pub durations: [u64; Tally::MILLIS.len() + 1],
+    pub durations: [u64; Counters::MILLIS.len() + 1],
     /// How long all tries took together.
     pub took: Duration,
     /// The number of events that were given up.
@@ -51,28 +51,28 @@ pub struct SendingState {
     pub is_stalled: bool,
 }
 
-impl Tally {
+impl Counters {
     /// The upper bounds of the durations that are counted, in milliseconds.
     pub const MILLIS: [u64; 9] = [5, 10, 25, 50, 100, 500, 1_000, 5_000, 15_000];
 }
 
 /// The counts that the sending job and the metrics share.
 #[derive(Debug, Clone, Default)]
-pub(super) struct SharedTallies(Arc<Mutex<Tallies>>);
+pub(super) struct SharedCounters(Arc<Mutex<AllCounters>>);
 
-impl SharedTallies {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Tallies> {
+impl SharedCounters {
+    pub(super) fn lock(&self) -> MutexGuard<'_, AllCounters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn tried(&self, endpoint: EndpointId, tried: &Tried) {
-        let mut tallies = self.lock();
-        let tally = tallies.endpoints.entry(endpoint).or_default();
-        *tally.outcomes.entry(tried.outcome.name()).or_default() += 1;
-        tally.took += tried.took;
-        let bounds = Tally::MILLIS.iter().map(|millis| Duration::from_millis(*millis));
+        let mut all_counters = self.lock();
+        let counters = all_counters.endpoints.entry(endpoint).or_default();
+        *counters.outcomes.entry(tried.outcome.name()).or_default() += 1;
+        counters.took += tried.took;
+        let bounds = Counters::MILLIS.iter().map(|millis| Duration::from_millis(*millis));
         let nth = bounds.take_while(|bound| tried.took > *bound).count();
-        if let Some(count) = tally.durations.get_mut(nth) {
+        if let Some(count) = counters.durations.get_mut(nth) {
             *count += 1;
         }
     }
@@ -88,10 +88,10 @@ impl SharedTallies {
 
     /// Forgets the present state: this process no longer sends.
     pub(super) fn hide(&self) {
-        let mut tallies = self.lock();
-        tallies.in_flight = 0;
-        for tally in tallies.endpoints.values_mut() {
-            tally.state = None;
+        let mut all_counters = self.lock();
+        all_counters.in_flight = 0;
+        for counters in all_counters.endpoints.values_mut() {
+            counters.state = None;
         }
     }
 }
