@@ -29,7 +29,7 @@ use hyper_util::rt::TokioIo;
 use subscription_core::auth::ServerKeys;
 use subscription_core::events::{Change, Event, Subject};
 use subscription_core::store::{ChangeSet, FeedSignal, PostgresOptions, Record, SqliteOptions};
-use subscription_core::webhooks::{AddressRules, FirstEvent, NewEndpoint, Wake, Webhooks};
+use subscription_core::webhooks::{AddressRules, FirstEvent, NewEndpoint, SenderSignals, Webhooks};
 use subscription_core::{
     BillingCycle, Clock as _, EventId, MemoryStore, NewPlan, Plan, Store, SubscriptionService,
     SystemClock, SystemRandomness,
@@ -323,7 +323,7 @@ struct Signals {
 }
 
 #[async_trait]
-impl Wake for Signals {
+impl SenderSignals for Signals {
     async fn wait(&self, longest: Duration) {
         if self.is_stopped() {
             // Tries in flight get this time.

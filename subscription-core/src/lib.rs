@@ -87,7 +87,7 @@
 //! # Webhooks
 //!
 //! `webhooks::Webhooks` (feature `webhooks`) sends events to the endpoints of receivers, signed and in order for each
-//! record. It has no HTTP client and no timer: bring a `webhooks::Deliver` and a `webhooks::Wake`, or run
+//! record. It has no HTTP client and no timer: bring a `webhooks::Deliver` and a `webhooks::SenderSignals`, or run
 //! `subscription-http`, which has both. A receiver in Rust calls `webhooks::verify`; the example `webhook_receiver`
 //! shows one.
 //!

@@ -12,11 +12,11 @@ mod sending;
 
 pub use counters::{AllCounters, Counters, SendingState};
 pub use delivery::addresses::{AddressRules, BadUrl};
+pub use delivery::signals::SenderSignals;
 pub use delivery::signature::{
     Refused, Secret, SignatureHeaders, TOLERANCE, check, secret, sign, verify,
 };
 pub use delivery::transport::{Deliver, DeliveryRequest};
-pub use delivery::wake::Wake;
 pub use documents::{
     Attempt, Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, ParkedState,
     PreviousSecret, SecretState, Stall, StallReason,

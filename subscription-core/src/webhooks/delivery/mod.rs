@@ -2,7 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod payload;
+pub(crate) mod signals;
 pub(crate) mod signature;
 pub(crate) mod signing;
 pub(crate) mod transport;
-pub(crate) mod wake;

@@ -38,7 +38,7 @@ impl Run<'_> {
         in_flight: usize,
         now: Timestamp,
     ) -> Option<Step> {
-        queue.step(in_flight, self.tick(), now, self.wake.is_stopped())
+        queue.step(in_flight, self.tick(), now, self.signals.is_stopped())
     }
 
     /// Sends to one endpoint until nothing is due, in flight or uncommitted.
@@ -108,7 +108,7 @@ impl Run<'_> {
         let NextDelivery { event, signing, .. } = next;
         let body = payload::body(&self.webhooks.service, event).await?;
         let begun_at = self.webhooks.now();
-        if begun_at > begin_by || self.wake.is_stopped() {
+        if begun_at > begin_by || self.signals.is_stopped() {
             return Ok(None);
         }
         let request = signing.request(&event.event.id.to_string(), begun_at, body);

@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use crate::values::Timestamp;
-use crate::webhooks::{Wake, Webhooks};
+use crate::webhooks::{SenderSignals, Webhooks};
 
 /// The largest number of tries in flight to all endpoints.
 const IN_FLIGHT_MAX: usize = 256;
@@ -19,7 +19,7 @@ const TICK_EVERY: Duration = Duration::from_secs(1);
 /// The state that the loops of all endpoints share. A tick wakes all of them.
 pub(crate) struct Run<'r> {
     pub(crate) webhooks: &'r Webhooks,
-    pub(crate) wake: &'r dyn Wake,
+    pub(crate) signals: &'r dyn SenderSignals,
     ticks: Event,
     state: Mutex<State>,
     /// Cloned for each try in flight that began while its endpoint had no other, and for each that did not.
@@ -39,11 +39,11 @@ struct State {
 pub(crate) type Slot = Arc<()>;
 
 impl<'r> Run<'r> {
-    pub(crate) fn new(webhooks: &'r Webhooks, wake: &'r dyn Wake, tick: u64) -> Self {
+    pub(crate) fn new(webhooks: &'r Webhooks, signals: &'r dyn SenderSignals, tick: u64) -> Self {
         let state = Mutex::new(State { tick, wake_by: Timestamp::MAX, endpoints: 0 });
         Self {
             webhooks,
-            wake,
+            signals,
             ticks: Event::new(),
             state,
             first: Slot::default(),
@@ -96,7 +96,7 @@ impl<'r> Run<'r> {
             let wake_by = self.state().wake_by;
             if wake_by < ends {
                 ends = wake_by;
-                timer = self.wake.wait(ends.since(self.webhooks.now()));
+                timer = self.signals.wait(ends.since(self.webhooks.now()));
             }
             timer.poll_unpin(cx)
         })

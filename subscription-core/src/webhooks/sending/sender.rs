@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::store::PageLimit;
 use crate::values::Timestamp;
 use crate::webhooks::endpoints::upkeep::stored_endpoints;
-use crate::webhooks::{EndpointId, Wake, Webhooks};
+use crate::webhooks::{EndpointId, SenderSignals, Webhooks};
 
 /// The shortest time between two reads of the due deliveries, and the pause after an error of the store.
 const DUE_READ_EVERY: Duration = Duration::from_millis(250);
@@ -50,19 +50,19 @@ impl Webhooks {
 impl Sender {
     /// Sends until nothing is due or in flight, or sending must stop. Returns the time at which something is due, if
     /// that is known; call it again then, or earlier if there may be new events.
-    pub async fn run(&mut self, wake: &dyn Wake) -> Result<Option<Timestamp>, Error> {
+    pub async fn run(&mut self, signals: &dyn SenderSignals) -> Result<Option<Timestamp>, Error> {
         let webhooks = self.webhooks.clone();
         let mut queues = match self.queues.take() {
             Some(queues) => queues,
             None => Queues::unread(&webhooks).await?,
         };
-        let run = Run::new(&webhooks, wake, self.tick);
+        let run = Run::new(&webhooks, signals, self.tick);
         let mut loops = Running::<Ended>::new();
         let mut failure = None;
         let mut due_read_at: Option<Timestamp> = None;
         // The tick that has begun; true if it is due because of a signal.
         let mut tick = Some(true);
-        while !wake.is_stopped() {
+        while !signals.is_stopped() {
             let now = webhooks.now();
             let is_late = due_read_at.is_none_or(|at| now.since(at) >= DUE_READ_EVERY);
             let reads_due = tick.is_some() && is_late;
@@ -96,7 +96,7 @@ impl Sender {
         // No try begins any more, and each outcome is committed at once.
         run.start(&mut queues, &loops);
         run.wake_loops(queues.all.len(), false, webhooks.now());
-        select(pin!(loops.all()), wake.wait(STOP_TIMEOUT)).await;
+        select(pin!(loops.all()), signals.wait(STOP_TIMEOUT)).await;
         failure = loops.take_ended().into_iter().find_map(|(_, end)| end.err()).or(failure);
         // A try that is cut off does not count as failed.
         drop(loops);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use subscription_core::webhooks::{Sender, Wake, Webhooks};
+use subscription_core::webhooks::{Sender, SenderSignals, Webhooks};
 use subscription_core::{Clock, Error, SystemClock, Timestamp};
 use subscription_http::{EventListener, EventSignal, JobSignal};
 use tokio::sync::Mutex;
@@ -93,7 +93,7 @@ struct Waker<'a> {
 }
 
 #[async_trait]
-impl Wake for Waker<'_> {
+impl SenderSignals for Waker<'_> {
     async fn wait(&self, longest: Duration) {
         if self.is_stopped() {
             // Tries in flight get this time.

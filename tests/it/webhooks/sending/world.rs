@@ -10,7 +10,7 @@ use serde_json::Value;
 use subscription_core::store::PageLimit;
 use subscription_core::webhooks::{
     Deliver, DeliveryRequest, DeliveryResult, EndpointId, FirstEvent, NewEndpoint, Sender,
-    ShownEndpoint, Wake, Webhooks,
+    SenderSignals, ShownEndpoint, Webhooks,
 };
 use subscription_core::{
     Clock as _, ManualClock, Plan, PlanChanges, SeededRandomness, SubscriptionService, Timestamp,
@@ -129,7 +129,7 @@ impl Deliver for Receivers {
 pub(crate) struct Passing(ManualClock);
 
 #[async_trait]
-impl Wake for Passing {
+impl SenderSignals for Passing {
     async fn wait(&self, longest: Duration) {
         tokio::spawn(std::future::ready(())).await.unwrap();
         self.0.advance(longest);
@@ -156,7 +156,7 @@ impl Standing {
 }
 
 #[async_trait]
-impl Wake for Standing {
+impl SenderSignals for Standing {
     async fn wait(&self, _: Duration) {
         if !self.is_stopped() {
             self.1.notified().await;

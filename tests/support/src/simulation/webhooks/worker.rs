@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::store::{Key, Record};
-use subscription_core::webhooks::{Sender, Wake, Webhooks};
+use subscription_core::webhooks::{Sender, SenderSignals, Webhooks};
 use subscription_core::{
     Clock as _, Error, ManualClock, SeededRandomness, ServerKeys, Store, SubscriptionService,
     Timestamp,
@@ -42,7 +42,7 @@ struct Signals {
 }
 
 #[async_trait]
-impl Wake for Signals {
+impl SenderSignals for Signals {
     async fn wait(&self, longest: Duration) {
         let until = self.clock.now().saturating_add(longest);
         std::future::poll_fn(|_| {

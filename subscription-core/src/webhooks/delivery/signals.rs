@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 /// The timer and the signals of the sending job: the core has no runtime of its own.
 #[async_trait]
-pub trait Wake: Send + Sync {
+pub trait SenderSignals: Send + Sync {
     /// Returns after `longest`, or earlier if there may be new events, a caller changed an endpoint, or sending
     /// must stop. Once sending must stop, it returns only after `longest`: tries in flight get that time.
     ///
