@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::observation::Ticket;
+use super::observation::StoredEvent;
 use super::users::binding;
 use crate::error::{Conflict, Error};
 use crate::providers::inbox::documents::{EVENTS, LINKS, Link};
@@ -61,7 +61,7 @@ impl Providers {
                 let mut link = found(Ok(link), "link", subscription)?;
                 link.body.attach = true;
                 let object = ObjectRef { kind: link.body.kind, id: link.body.id.clone() };
-                let event = self.sync_ticket(source, object).await?;
+                let event = self.sync_event(source, object).await?;
                 let due = event.body.document(event.version, Some(self.now()))?;
                 self.write(vec![link.body.document(link.version)?, due]).await
             })
@@ -69,13 +69,13 @@ impl Providers {
     }
 
     /// The event of an object that no webhook names, to be observed: the stored one, or a new one.
-    pub(crate) async fn sync_ticket(
+    pub(crate) async fn sync_event(
         &self,
         source: &Slug,
         object: ObjectRef,
-    ) -> Result<Ticket, Error> {
+    ) -> Result<StoredEvent, Error> {
         let mut body = ProviderEvent::of_sync(source.clone(), object, self.now());
-        let stored: Option<Ticket> = Stored::load(self.store(), &body.document_key()?).await?;
+        let stored: Option<StoredEvent> = Stored::load(self.store(), &body.document_key()?).await?;
         let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
         // One that is still open continues: a caller may have named the owner of the object.
         if let Some(open) = stored.filter(|stored| stored.body.status().is_open()) {
@@ -94,14 +94,14 @@ impl Providers {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
             let Some(label) = EventStatus::waiting(reason).label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
-            let mut waiting: Vec<Ticket> = Stored::all(self.store(), query).await?;
+            let mut waiting: Vec<StoredEvent> = Stored::all(self.store(), query).await?;
             waiting.retain(|Stored { body: event, .. }| {
                 let customer = event.customer.as_ref();
                 event.source == *source && customer.is_some_and(|it| customers.contains(it))
             });
-            for ticket in &mut waiting {
-                ticket.body.user_id = decided.or(ticket.body.user_id);
-                ticket.body.user_decides |= decided.is_some();
+            for stored_event in &mut waiting {
+                stored_event.body.user_id = decided.or(stored_event.body.user_id);
+                stored_event.body.user_decides |= decided.is_some();
             }
             self.postpone(&waiting, None, self.now()).await?;
         }

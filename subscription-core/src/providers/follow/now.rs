@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::observation::Ticket;
+use super::observation::StoredEvent;
 use super::outcome::{EventOutcome, Interrupted};
 use crate::error::Error;
 use crate::providers::facade::Account;
@@ -39,24 +39,25 @@ impl Providers {
         if let Err(until) = self.asked_now.take(self.now()) {
             return Ok(ObservedNow::Limited(until.since(self.now())));
         }
-        let mut ticket = self.sync_ticket(source, target.clone()).await?;
+        let mut stored_event = self.sync_event(source, target.clone()).await?;
         if user_id.is_some() {
-            ticket.body.user_id = user_id;
-            ticket.body.user_decides = true;
+            stored_event.body.user_id = user_id;
+            stored_event.body.user_decides = true;
         }
-        let outcome = self.observe_at_once(account, target.clone(), ticket).await?;
+        let outcome = self.observe_at_once(account, target.clone(), stored_event).await?;
         self.shown(&outcome).await
     }
 
     /// Observes the object of an event again, whatever its state, and returns the event.
     pub async fn replay(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
         let key = DocumentKey { collection: EVENTS, id: id.clone() };
-        let ticket: Option<Ticket> = Stored::load(self.store(), &key).await?;
-        if let Some(ticket) = ticket
-            && let Some(account) = self.account(&ticket.body.source)
-            && let Some(object) = ticket.body.resolved.clone().or(ticket.body.object.clone())
+        let stored_event: Option<StoredEvent> = Stored::load(self.store(), &key).await?;
+        if let Some(stored_event) = stored_event
+            && let Some(account) = self.account(&stored_event.body.source)
+            && let Some(object) =
+                stored_event.body.resolved.clone().or(stored_event.body.object.clone())
         {
-            self.observe_at_once(account, object, ticket).await?;
+            self.observe_at_once(account, object, stored_event).await?;
         }
         self.event(id).await
     }
@@ -66,17 +67,17 @@ impl Providers {
         &self,
         account: &Account,
         object: ObjectRef,
-        ticket: Ticket,
+        stored_event: StoredEvent,
     ) -> Result<EventOutcome, Error> {
-        let interrupted = match self.observe_for(account, object, vec![ticket.clone()], None).await
-        {
-            Ok(outcome) => return Ok(outcome),
-            Err(interrupted) => interrupted,
-        };
+        let interrupted =
+            match self.observe_for(account, object, vec![stored_event.clone()], None).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(interrupted) => interrupted,
+            };
         let is_held = matches!(interrupted, Interrupted::RetryAt(_));
         let status = if is_held { EventStatus::UNAVAILABLE } else { EventStatus::PENDING };
         let held = interrupted.retry(self.now())?;
-        self.postpone(&[ticket], Some(status), held.until).await?;
+        self.postpone(&[stored_event], Some(status), held.until).await?;
         Ok(status.into())
     }
 

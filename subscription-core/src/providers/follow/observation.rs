@@ -15,7 +15,7 @@ use crate::store::Stored;
 use crate::values::{Timestamp, Version};
 
 /// An event that an observation settles, with the version of its document.
-pub(crate) type Ticket = Stored<ProviderEvent>;
+pub(crate) type StoredEvent = Stored<ProviderEvent>;
 
 /// An object to observe.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Observation<'a> {
     /// A subscription, an invoice or an order.
     pub(crate) object: ObjectRef,
     /// The events that it settles. One that is not stored yet is stored only if it is not finished.
-    pub(crate) tickets: Vec<Ticket>,
+    pub(crate) stored_events: Vec<StoredEvent>,
     pub(crate) named: Named,
     /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.
     pub(crate) shown: Option<Value>,
@@ -42,15 +42,19 @@ pub(crate) struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     /// The observation of an object for events. The users whom the events name are the object's.
-    pub(crate) fn of(account: &'a Account, object: ObjectRef, tickets: Vec<Ticket>) -> Self {
+    pub(crate) fn of(
+        account: &'a Account,
+        object: ObjectRef,
+        stored_events: Vec<StoredEvent>,
+    ) -> Self {
         let mut named = Named::default();
-        for ticket in &tickets {
-            named.add(&ticket.body);
+        for stored_event in &stored_events {
+            named.add(&stored_event.body);
         }
         Self {
             account,
             object,
-            tickets,
+            stored_events,
             named,
             shown: None,
             skips_same: false,
@@ -75,7 +79,7 @@ impl<'a> Observation<'a> {
 
     /// True if one of its events is stored.
     pub(crate) fn has_stored(&self) -> bool {
-        self.tickets.iter().any(|ticket| ticket.version != Version::NEW)
+        self.stored_events.iter().any(|stored_event| stored_event.version != Version::NEW)
     }
 }
 

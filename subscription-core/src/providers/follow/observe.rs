@@ -3,7 +3,7 @@
 //! Every commit writes the link at the version after the one that was read before the fetch. So of two
 //! observations, the one that is committed later has also fetched later: old state never overwrites new state.
 
-use super::observation::{Attempt, Observation, Ticket};
+use super::observation::{Attempt, Observation, StoredEvent};
 use super::outcome::{EventOutcome, Interrupted};
 use super::records::Decision;
 use crate::error::Error;
@@ -128,8 +128,10 @@ impl Providers {
                 Err(interrupted) => return Err(interrupted),
             }
         }
-        for ticket in &of.tickets {
-            changes.writes.extend(answered(ticket, &of.object, &outcome, now)?.map(Record::from));
+        for stored_event in &of.stored_events {
+            changes
+                .writes
+                .extend(answered(stored_event, &of.object, &outcome, now)?.map(Record::from));
         }
         if !changes.is_empty() {
             match self.store().commit(changes).await {
@@ -141,7 +143,7 @@ impl Providers {
             }
         }
         of.account.count(|counters| {
-            let count = u64::try_from(of.tickets.len()).unwrap_or(u64::MAX);
+            let count = u64::try_from(of.stored_events.len()).unwrap_or(u64::MAX);
             *counters.events.entry(outcome.status).or_default() += count;
             counters.second_live += u64::from(is_second_live);
         });
@@ -205,18 +207,18 @@ impl Providers {
     /// has settled are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
         of.plans = None;
-        for mut ticket in std::mem::take(&mut of.tickets) {
-            let is_new = ticket.version == Version::NEW;
-            let stored: Option<Ticket> =
-                Stored::load(self.store(), &ticket.body.document_key()?).await?;
+        for mut stored_event in std::mem::take(&mut of.stored_events) {
+            let is_new = stored_event.version == Version::NEW;
+            let stored: Option<StoredEvent> =
+                Stored::load(self.store(), &stored_event.body.document_key()?).await?;
             match stored {
-                Some(stored) if is_new => ticket.version = stored.version,
+                Some(stored) if is_new => stored_event.version = stored.version,
                 Some(stored) if stored.body.status().is_finished() => continue,
-                Some(stored) => ticket = stored,
+                Some(stored) => stored_event = stored,
                 None if is_new => {}
                 None => continue,
             }
-            of.tickets.push(ticket);
+            of.stored_events.push(stored_event);
         }
         Ok(())
     }
@@ -229,14 +231,14 @@ fn unchanged(plan: &Plan) -> Guard {
 
 /// The document of an event after an outcome; `None` if it need not be stored.
 fn answered(
-    ticket: &Ticket,
+    stored_event: &StoredEvent,
     object: &ObjectRef,
     outcome: &EventOutcome,
     now: Timestamp,
 ) -> Result<Option<Document>, Error> {
-    let mut event = ticket.body.clone();
+    let mut event = stored_event.body.clone();
     let status = outcome.status.after_waiting(event.received_at, now);
-    if ticket.version == Version::NEW && status.is_finished() {
+    if stored_event.version == Version::NEW && status.is_finished() {
         return Ok(None);
     }
     event.state = status.state;
@@ -246,5 +248,5 @@ fn answered(
     event.resolved = Some(object.clone()).filter(ObjectRef::is_followed);
     event.customer = outcome.customer.clone().or(event.customer);
     event.subscription_id = outcome.subscription_id.or(event.subscription_id);
-    event.document(ticket.version, status.due_at(event.attempts, now)).map(Some)
+    event.document(stored_event.version, status.due_at(event.attempts, now)).map(Some)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt as _};
 
-use super::observation::{Observation, Round, Ticket};
+use super::observation::{Observation, Round, StoredEvent};
 use super::outcome::{EventOutcome, Interrupted};
 use super::plans::AllPlans;
 use crate::error::Error;
@@ -50,7 +50,7 @@ pub struct Applied {
 }
 
 /// The events of each object, by source.
-type Groups = BTreeMap<Slug, BTreeMap<ObjectRef, Vec<Ticket>>>;
+type Groups = BTreeMap<Slug, BTreeMap<ObjectRef, Vec<StoredEvent>>>;
 
 impl Providers {
     /// Applies up to `limit` events that are due: fetches each object that they name once, and writes the
@@ -68,23 +68,25 @@ impl Providers {
         for (source, groups) in groups {
             let Some(account) = self.account(&source) else {
                 let until = now.saturating_add(NOT_CONFIGURED);
-                for tickets in groups.into_values() {
-                    self.postpone(&tickets, None, until).await?;
+                for stored_events in groups.into_values() {
+                    self.postpone(&stored_events, None, until).await?;
                 }
                 continue;
             };
-            let events = groups.values().flatten().map(|ticket| &ticket.body);
+            let events = groups.values().flatten().map(|stored_event| &stored_event.body);
             let events = events.filter(|event| !event.is_of_sync());
             let last = events.map(|event| event.received_at).max();
             self.note_events(&source, last).await?;
             let round = Round { plans: Arc::clone(&plans), bound: Mutex::default() };
             sources.push(async move {
-                let parts = groups.into_iter().flat_map(|(object, tickets)| {
-                    let parts = tickets.chunks(ANSWERED_MAX);
+                let parts = groups.into_iter().flat_map(|(object, stored_events)| {
+                    let parts = stored_events.chunks(ANSWERED_MAX);
                     parts.map(|part| (object.clone(), part.to_vec())).collect::<Vec<_>>()
                 });
                 let tries = stream::iter(parts)
-                    .map(|(object, tickets)| self.apply(account, object, tickets, &round))
+                    .map(|(object, stored_events)| {
+                        self.apply(account, object, stored_events, &round)
+                    })
                     .buffer_unordered(AT_ONCE);
                 let results = tries.collect::<Vec<_>>().await;
                 let bound = round.bound.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -128,8 +130,8 @@ impl Providers {
         loop {
             let page = self.store().list_as::<Document>(query.clone()).await?;
             for document in &page.items {
-                let ticket: Ticket = Stored::read(document)?;
-                let event = &ticket.body;
+                let stored_event: StoredEvent = Stored::read(document)?;
+                let event = &stored_event.body;
                 if event.status().is_finished() {
                     let key = Key::Document(document.key.clone());
                     let deletes = vec![Delete { key, version: document.version }];
@@ -151,7 +153,7 @@ impl Providers {
                 applied.lag =
                     applied.lag.max(document.due_at.map_or(Duration::ZERO, |at| now.since(at)));
                 let source = groups.entry(event.source.clone()).or_default();
-                source.entry(object).or_default().push(ticket);
+                source.entry(object).or_default().push(stored_event);
             }
             scanned += page.items.len();
             query.after = page.next;
@@ -170,16 +172,17 @@ impl Providers {
         &self,
         account: &Account,
         object: ObjectRef,
-        tickets: Vec<Ticket>,
+        stored_events: Vec<StoredEvent>,
         round: &Round,
     ) -> Result<Result<(EventStatus, usize), Timestamp>, Error> {
-        let count = tickets.len();
+        let count = stored_events.len();
         let now = self.now();
         if let Some(until) = account.pace.used_up(now) {
             return Ok(Err(until));
         }
-        let stored = tickets.clone();
-        let interrupted = match self.observe_for(account, object, tickets, Some(round)).await {
+        let stored = stored_events.clone();
+        let interrupted = match self.observe_for(account, object, stored_events, Some(round)).await
+        {
             Ok(outcome) => return Ok(Ok((outcome.status, count))),
             Err(interrupted) => interrupted,
         };
@@ -196,42 +199,42 @@ impl Providers {
         &self,
         account: &Account,
         object: ObjectRef,
-        mut tickets: Vec<Ticket>,
+        mut stored_events: Vec<StoredEvent>,
         round: Option<&Round>,
     ) -> Result<EventOutcome, Interrupted> {
         let resolved = match account.resolve(&object, self.now()).await {
             Ok((resolved, user)) => {
-                for ticket in &mut tickets {
-                    ticket.body.user_id = ticket.body.user_id.or(user);
+                for stored_event in &mut stored_events {
+                    stored_event.body.user_id = stored_event.body.user_id.or(user);
                 }
                 resolved
             }
             Err(Interrupted::Settled(outcome)) => {
-                let mut of = Observation::of(account, object, tickets);
+                let mut of = Observation::of(account, object, stored_events);
                 return self.answer(&mut of, outcome).await;
             }
             Err(interrupted) => return Err(interrupted),
         };
         let read_order = if resolved == object { ReadOrder::First } else { ReadOrder::Later };
         let plans = round.map(|round| Arc::clone(&round.plans));
-        let of = Observation::of(account, resolved, tickets);
+        let of = Observation::of(account, resolved, stored_events);
         self.observe(Observation { read_order, plans, round, ..of }).await
     }
 
     /// Gives stored events another time, and another state if one is given.
     pub(crate) async fn postpone(
         &self,
-        tickets: &[Ticket],
+        stored_events: &[StoredEvent],
         status: Option<EventStatus>,
         until: Timestamp,
     ) -> Result<(), Error> {
-        let mut sets = Vec::with_capacity(tickets.len());
-        for ticket in tickets {
-            let mut event = ticket.body.clone();
+        let mut sets = Vec::with_capacity(stored_events.len());
+        for stored_event in stored_events {
+            let mut event = stored_event.body.clone();
             let status = status.unwrap_or(event.status());
             event.state = status.state;
             event.reason = status.reason;
-            sets.push(ChangeSet::writing(event.document(ticket.version, Some(until))?));
+            sets.push(ChangeSet::writing(event.document(stored_event.version, Some(until))?));
         }
         for result in self.store().commit_each(sets).await {
             match result {

@@ -8,7 +8,7 @@ use super::documents::ProviderEvent;
 use super::signature;
 use super::status::{EventState, EventStatus, Reason};
 use crate::error::Error;
-use crate::providers::follow::observation::Ticket;
+use crate::providers::follow::observation::StoredEvent;
 use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
 use crate::store::{ChangeSet, StoreError, Stored};
 use crate::values::{Slug, Version};
@@ -94,7 +94,7 @@ impl Providers {
         let key = event.document_key()?;
         self.service
             .retrying(|| async {
-                let stored: Option<Ticket> = Stored::load(self.store(), &key).await?;
+                let stored: Option<StoredEvent> = Stored::load(self.store(), &key).await?;
                 let stored = stored.filter(|stored| stored.body.state != EventState::Failed);
                 let Some(Stored { version, mut body, .. }) = stored else { return Ok(()) };
                 body.state = EventState::Pending;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use self::report::{Run, SyncKind, SyncStep};
 use super::api::pace::{Held, ReadOrder};
 use super::facade::Account;
-use super::follow::observation::{Observation, Ticket};
+use super::follow::observation::{Observation, StoredEvent};
 use super::follow::outcome::{EventOutcome, Interrupted};
 use super::inbox::documents::{EVENTS, link_uuid};
 use super::mapping;
@@ -154,8 +154,8 @@ impl Providers {
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.status().is_open());
         // An event that is stored already is settled too; a new one is stored only if it waits or fails.
-        let ticket = self.sync_ticket(name, object.clone()).await?;
-        let mut of = Observation::of(account, object, vec![ticket]);
+        let stored_event = self.sync_event(name, object.clone()).await?;
+        let mut of = Observation::of(account, object, vec![stored_event]);
         of.shown = shown;
         of.skips_same = true;
         of.dry_run = dry_run;
@@ -171,7 +171,7 @@ impl Providers {
         &self,
         source: &Slug,
         object: &ObjectRef,
-    ) -> Result<Vec<Ticket>, StoreError> {
+    ) -> Result<Vec<StoredEvent>, StoreError> {
         let filter = DocumentFilter::Owner(link_uuid(source, object));
         Stored::all(self.store(), DocumentQuery::new(EVENTS, filter)).await
     }
