@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::Value;
 
 use super::plans::AllPlans;
-use super::users::Named;
+use super::users::UserClaims;
 use crate::providers::api::pace::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::Link;
@@ -25,7 +25,7 @@ pub(crate) struct Observation<'a> {
     pub(crate) object: ObjectRef,
     /// The events that it settles. One that is not stored yet is stored only if it is not finished.
     pub(crate) stored_events: Vec<StoredEvent>,
-    pub(crate) named: Named,
+    pub(crate) claims: UserClaims,
     /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.
     pub(crate) shown: Option<Value>,
     /// True if a link is not written where nothing else changes. Only a sync may do so.
@@ -47,15 +47,15 @@ impl<'a> Observation<'a> {
         object: ObjectRef,
         stored_events: Vec<StoredEvent>,
     ) -> Self {
-        let mut named = Named::default();
+        let mut claims = UserClaims::default();
         for stored_event in &stored_events {
-            named.add(&stored_event.body);
+            claims.add(&stored_event.body);
         }
         Self {
             account,
             object,
             stored_events,
-            named,
+            claims,
             shown: None,
             skips_same: false,
             dry_run: false,
@@ -68,7 +68,7 @@ impl<'a> Observation<'a> {
     /// The observation of another object that this one needs first.
     pub(crate) fn of_needed(&self, object: ObjectRef) -> Self {
         Self {
-            named: self.named.clone(),
+            claims: self.claims.clone(),
             dry_run: self.dry_run,
             read_order: self.read_order,
             plans: self.plans.clone(),

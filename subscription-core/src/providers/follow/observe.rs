@@ -83,7 +83,7 @@ impl Providers {
         let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
         if makes_record && of.object.kind != ObjectKind::Invoice {
             for event in self.events_of(source, &of.object).await? {
-                of.named.add(&event.body);
+                of.claims.add(&event.body);
             }
         }
         Ok(Attempt { link, now, read_order: of.read_order })
@@ -111,7 +111,7 @@ impl Providers {
         }
         let now = self.now();
         // Other events of the customer may wait for the binding, or for the word of the caller.
-        let binds = |decision: &Decision| decision.binding.is_some() || of.named.decided.is_some();
+        let binds = |decision: &Decision| decision.binding.is_some() || of.claims.decided.is_some();
         let mut binds = decision.as_ref().is_some_and(binds);
         let mut changes = ChangeSet::default();
         let mut is_second_live = false;
@@ -189,7 +189,7 @@ impl Providers {
     ) -> Result<(), Error> {
         let Some(customer) = &outcome.customer else { return Ok(()) };
         let waits = outcome.status == EventStatus::waiting(Reason::UnknownCustomer)
-            && of.named.decided.is_none();
+            && of.claims.decided.is_none();
         // An event that waits for its customer may have been decided on before another commit bound the customer,
         // and stored after that commit looked for events that wait.
         if binds || waits && self.customer_link(of.account, customer).await?.is_some() {

@@ -131,8 +131,8 @@ impl Providers {
         if !is_purchase {
             return Ok(decision);
         }
-        let mut named = of.named.clone();
-        match self.user_for(of.account, &order.object, None, &mut named, attempt.now).await {
+        let mut claims = of.claims.clone();
+        match self.user_for(of.account, &order.object, None, &mut claims, attempt.now).await {
             Ok((_, binding)) => decision.binding = binding,
             Err(Interrupted::Settled(_)) => {}
             Err(interrupted) => return Err(interrupted),
@@ -228,17 +228,17 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         let now = attempt.now;
         let mut decision = attempt.decision(EventStatus::SAME, object.customer.clone());
-        let mut named = of.named.clone();
+        let mut claims = of.claims.clone();
         let mut unnamed = attempt.link.as_ref().is_some_and(|link| link.body.unnamed);
         let (id, after) = if let Some(before) = &before {
             (before.id, before.observe(observed, now))
         } else {
             let checkout = matches!(of.object.kind, ObjectKind::Subscription);
             let checkout = checkout.then_some(&object.id);
-            let found = self.user_for(of.account, object, checkout, &mut named, now).await;
+            let found = self.user_for(of.account, object, checkout, &mut claims, now).await;
             let (user, binding) = found.map_err(|it| it.of_customer(object))?;
             decision.binding = binding;
-            unnamed = named.users.is_empty();
+            unnamed = claims.users.is_empty();
             let id = SubscriptionId::new(now, self.service.randomness()).map_err(Error::from)?;
             (id, Some(Subscription::observe_new(observed, id, user, now)))
         };
@@ -246,8 +246,8 @@ impl Providers {
             decision.outcome.status = EventStatus::APPLIED;
             decision.plan = Some(Arc::clone(plan));
         }
-        unnamed &= named.decided.is_none();
-        let mut users = named.users.iter().chain(&object.user_id);
+        unnamed &= claims.decided.is_none();
+        let mut users = claims.users.iter().chain(&object.user_id);
         // The first event that names a user came after the record was made, and a record is never moved.
         if unnamed
             && let Some(before) = &before

@@ -19,14 +19,14 @@ use crate::values::{Timestamp, UserId, Version};
 
 /// The users whom callers and events name for an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct UserClaims {
     /// The user by the word of a caller, which counts more than a binding.
     pub(crate) decided: Option<UserId>,
     /// The users by events, by the checkout session and by the object itself.
     pub(crate) users: BTreeSet<UserId>,
 }
 
-impl Named {
+impl UserClaims {
     pub(crate) fn add(&mut self, event: &ProviderEvent) {
         if event.user_decides {
             self.decided = self.decided.or(event.user_id);
@@ -40,18 +40,18 @@ impl Named {
 /// The first binding stays. `bound` is the user of the binding, and whether that user exists.
 pub(crate) fn user_of(
     bound: Option<(UserId, bool)>,
-    named: &Named,
+    claims: &UserClaims,
 ) -> Result<Option<UserId>, EventStatus> {
     let conflict = EventStatus::waiting(Reason::CustomerConflict);
-    let mut users = named.users.iter().copied();
-    match (named.decided, bound) {
+    let mut users = claims.users.iter().copied();
+    match (claims.decided, bound) {
         (Some(decided), _) => Ok(Some(decided)),
-        (None, Some((user, _))) if users.any(|named| named != user) => Err(conflict),
+        (None, Some((user, _))) if users.any(|claimed| claimed != user) => Err(conflict),
         (None, Some((user, true))) => Ok(Some(user)),
         (None, Some((_, false))) => Err(EventStatus::ignored(Reason::Detached)),
         (None, None) => {
             let first = users.next();
-            if users.all(|named| Some(named) == first) { Ok(first) } else { Err(conflict) }
+            if users.all(|claimed| Some(claimed) == first) { Ok(first) } else { Err(conflict) }
         }
     }
 }
@@ -81,7 +81,7 @@ impl Providers {
         account: &Account,
         object: &FoundObject,
         subscription: Option<&ObjectId>,
-        named: &mut Named,
+        claims: &mut UserClaims,
         now: Timestamp,
     ) -> Result<(UserId, Option<Document>), Interrupted> {
         let link = match &object.customer {
@@ -92,13 +92,13 @@ impl Providers {
             Some(user) => Some((user, self.is_user(account, user).await?)),
             None => None,
         };
-        named.users.extend(object.user_id);
+        claims.users.extend(object.user_id);
         if let Some(subscription) = subscription
-            && *named == Named::default()
+            && *claims == UserClaims::default()
         {
-            named.users.extend(account.session_users(subscription, now).await?);
+            claims.users.extend(account.session_users(subscription, now).await?);
         }
-        let mut user = user_of(bound, named)?;
+        let mut user = user_of(bound, claims)?;
         if user.is_none() && account.source.match_email {
             let email = match &object.email {
                 Some(email) => Some(email.clone()),
