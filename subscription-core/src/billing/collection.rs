@@ -1,6 +1,6 @@
 //! Payments that are collected: the retry of one that failed, and what follows from a report.
 
-use super::outcome::{Beside, billing, outcome};
+use super::outcome::{SideEffects, billing, outcome};
 use super::outcome::{excess, least};
 use super::periods::restart;
 use super::policy::{LAPSES_AFTER, Policy};
@@ -90,7 +90,7 @@ pub(super) fn report(
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
     let changed = next != *subscription;
-    let moved = changed.then(|| outcome(subscription, next, Beside::default(), policy, now));
+    let moved = changed.then(|| outcome(subscription, next, SideEffects::default(), policy, now));
     ReportOutcome { payment, subscription: moved }
 }
 

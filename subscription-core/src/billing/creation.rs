@@ -1,6 +1,6 @@
 //! New subscriptions that the clock bills: what they need, and what is requested at once.
 
-use super::outcome::{Beside, billing, settle};
+use super::outcome::{SideEffects, billing, settle};
 use super::periods;
 use super::policy::Policy;
 use super::steps::start;
@@ -27,16 +27,16 @@ pub(super) fn create(
     let of_plan = plan.currency.filter(|currency| Some(*currency) == state.currency);
     state.price = state.price.or(of_plan.map(|_| plan.price));
     check(&made, now)?;
-    let beside = if imported {
+    let side_effects = if imported {
         take_over(&mut made, policy, now);
-        Beside::default()
+        SideEffects::default()
     } else if made.status == Pending {
-        Beside::default()
+        SideEffects::default()
     } else {
         start(&mut made, policy, now)
     };
     settle(&mut made, policy, now);
-    Ok(RuleDecision { ask: beside.ask, ..RuleDecision::of(made, Change::Created) })
+    Ok(RuleDecision { ask: side_effects.ask, ..RuleDecision::of(made, Change::Created) })
 }
 
 /// Checks what a subscription needs to be billed by the clock, and returns all its faults at once.

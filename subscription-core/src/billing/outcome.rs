@@ -10,7 +10,7 @@ use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct SideEffects {
     pub(super) ask: Option<PaymentRequest>,
     pub(super) cancels_open_payments: bool,
     /// The event, unless the status changes.
@@ -21,23 +21,23 @@ pub(super) struct Beside {
 pub(super) fn outcome(
     before: &Subscription,
     mut next: Subscription,
-    beside: Beside,
+    side_effects: SideEffects,
     policy: &Policy,
     now: Timestamp,
 ) -> RuleDecision {
-    if beside.cancels_open_payments {
+    if side_effects.cancels_open_payments {
         billing(&mut next).past_due_since = None;
     }
     next.version = before.version.next();
     next.updated_at = now.max(before.updated_at);
     settle(&mut next, policy, now);
-    let change = beside.change.filter(|_| next.status == before.status);
+    let change = side_effects.change.filter(|_| next.status == before.status);
     let change = change.unwrap_or_else(|| before.change_to(&next));
     RuleDecision {
         subscription: next,
         change,
-        ask: beside.ask,
-        cancels_open_payments: beside.cancels_open_payments,
+        ask: side_effects.ask,
+        cancels_open_payments: side_effects.cancels_open_payments,
     }
 }
 

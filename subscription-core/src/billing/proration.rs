@@ -8,7 +8,7 @@ use rust_decimal::Decimal;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-use super::outcome::{Beside, billing, excess, invalid, outcome};
+use super::outcome::{SideEffects, billing, excess, invalid, outcome};
 use super::periods::{after_credit, count_from_renewal, restart};
 use super::policy::Policy;
 use crate::error::{Conflict, Error};
@@ -102,13 +102,13 @@ pub fn change_plan(
     let cycle_changes = terms.billing_cycle != subscription.billing_cycle;
     let from_plan = subscription.subscription_plan_id;
     let changed = Change::PlanChanged { from_plan, to_plan: terms.subscription_plan_id };
-    let mut beside = Beside { change: Some(changed), ..Beside::default() };
+    let mut side_effects = SideEffects { change: Some(changed), ..SideEffects::default() };
     match quote.settlement {
         Settlement::Unchanged => return None,
         Settlement::Scheduled => {
             billing(&mut next).scheduled_change = Some(ScheduledChange::ChangePlan(terms));
-            beside.change = None;
-            return Some(outcome(subscription, next, beside, policy, now));
+            side_effects.change = None;
+            return Some(outcome(subscription, next, side_effects, policy, now));
         }
         Settlement::NextPeriod => {
             set_terms(&mut next, terms);
@@ -132,10 +132,10 @@ pub fn change_plan(
                 sum(billing.credit_of_changes, more).unwrap_or(quote.credit_after);
             billing.credit = quote.credit_after;
             billing.settled_at = Some(quote.at);
-            beside.ask = ask(quote, value);
+            side_effects.ask = ask(quote, value);
         }
     }
-    Some(outcome(subscription, next, beside, policy, now))
+    Some(outcome(subscription, next, side_effects, policy, now))
 }
 
 /// Sets the plan, the billing cycle, the price and the quantity of a subscription.

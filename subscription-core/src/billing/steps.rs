@@ -3,7 +3,7 @@
 use SubscriptionStatus::{Active, OnTrial, PastDue, Paused, Pending, Unpaid};
 
 use super::due::{earliest, next_action_at};
-use super::outcome::{Beside, billing, expire, outcome, settle};
+use super::outcome::{SideEffects, billing, expire, outcome, settle};
 use super::periods::{begin, missed, renewal_after, restart};
 use super::policy::{Activation, AfterDunning, LAPSES_AFTER, Policy};
 use super::proration::set_terms;
@@ -23,8 +23,8 @@ pub fn step(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Opt
     let looked_at = || subscription.next_action_at().filter(|at| *at <= now);
     let (at, kind) = due.or_else(|| Some((looked_at()?, StepKind::Corrected)))?;
     let mut next = subscription.clone();
-    let (kind, beside) = take(&mut next, at, kind, policy, now);
-    Some(Step { at, kind, outcome: outcome(subscription, next, beside, policy, now) })
+    let (kind, side_effects) = take(&mut next, at, kind, policy, now);
+    Some(Step { at, kind, outcome: outcome(subscription, next, side_effects, policy, now) })
 }
 
 /// The steps of a subscription until a moment, each taken when it is due. Payments count as paid: a subscription
@@ -64,16 +64,16 @@ fn take(
     kind: StepKind,
     policy: &Policy,
     now: Timestamp,
-) -> (StepKind, Beside) {
-    let mut beside = Beside::default();
+) -> (StepKind, SideEffects) {
+    let mut side_effects = SideEffects::default();
     match kind {
         StepKind::Ended => {
             // Time that was used is owed; a subscription that was never active used none.
-            beside.cancels_open_payments = next.status == Pending;
+            side_effects.cancels_open_payments = next.status == Pending;
             expire(next, at);
         }
-        StepKind::Started => beside = start(next, policy, now),
-        StepKind::PlanChanged => beside = change_plan(next, at),
+        StepKind::Started => side_effects = start(next, policy, now),
+        StepKind::PlanChanged => side_effects = change_plan(next, at),
         StepKind::Paused => {
             let change = billing(next).scheduled_change.take();
             if let Some(ScheduledChange::Pause { resumes_at }) = change {
@@ -87,7 +87,7 @@ fn take(
         StepKind::Resumed => resume(next, at),
         StepKind::Lapsed => {
             expire(next, at);
-            beside.cancels_open_payments = true;
+            side_effects.cancels_open_payments = true;
         }
         StepKind::DunningEnded => match policy.after_dunning {
             AfterDunning::Unpaid if next.status == PastDue => next.status = Unpaid,
@@ -97,7 +97,7 @@ fn take(
             let renews_at = next.renews_at;
             billing(next).reminded_for = renews_at;
             let on_trial = next.status == OnTrial;
-            beside.change = renews_at.map(|renews_at| {
+            side_effects.change = renews_at.map(|renews_at| {
                 if on_trial {
                     Change::TrialWillEnd { trial_ends_at: renews_at }
                 } else {
@@ -107,30 +107,30 @@ fn take(
         }
         StepKind::Corrected | StepKind::PaymentRetried => {}
     }
-    (kind, beside)
+    (kind, side_effects)
 }
 
 /// Starts a subscription: its trial, or its first period, for which it asks.
-pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) -> Beside {
+pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) -> SideEffects {
     let start = next.starts_at;
     let end = next.renews_at;
     if next.trial_ends_at().is_some() {
         next.status = OnTrial;
         billing(next).current_period_start = Some(start);
-        return Beside::default();
+        return SideEffects::default();
     }
     let ask = begin(next, PaymentKind::Initial, start, end);
     let waits = policy.activation == Activation::OnPayment && ask.is_some();
     next.status = if waits { Pending } else { Active };
     billing(next).lapses_at = waits.then(|| now.saturating_add(LAPSES_AFTER));
     let change = Change::PeriodStarted { period_start: start, period_end: end };
-    Beside { ask, change: Some(change), ..Beside::default() }
+    SideEffects { ask, change: Some(change), ..SideEffects::default() }
 }
 
 /// Applies a scheduled change of plan. Another cycle is counted from `at` on.
-fn change_plan(next: &mut Subscription, at: Timestamp) -> Beside {
+fn change_plan(next: &mut Subscription, at: Timestamp) -> SideEffects {
     let change = billing(next).scheduled_change.take();
-    let Some(ScheduledChange::ChangePlan(terms)) = change else { return Beside::default() };
+    let Some(ScheduledChange::ChangePlan(terms)) = change else { return SideEffects::default() };
     let moves = terms.billing_cycle != next.billing_cycle;
     let from_plan = next.subscription_plan_id;
     let to_plan = terms.subscription_plan_id;
@@ -138,7 +138,10 @@ fn change_plan(next: &mut Subscription, at: Timestamp) -> Beside {
     if moves {
         restart(next, at);
     }
-    Beside { change: Some(Change::PlanChanged { from_plan, to_plan }), ..Beside::default() }
+    SideEffects {
+        change: Some(Change::PlanChanged { from_plan, to_plan }),
+        ..SideEffects::default()
+    }
 }
 
 /// Starts the period at the renewal, or skips the oldest of the missed periods if they are too many.
@@ -147,13 +150,13 @@ fn start_period(
     at: Timestamp,
     policy: &Policy,
     now: Timestamp,
-) -> (StepKind, Beside) {
+) -> (StepKind, SideEffects) {
     let max = u32::try_from(policy.missed_periods_max.get()).unwrap_or(u32::MAX);
     let count = missed(next, now).saturating_sub(max);
     if let Some(renewal) = renewal_after(next, count).filter(|_| count > 0) {
         next.renews_at = Some(renewal);
         let change = Some(Change::PeriodsSkipped { count });
-        return (StepKind::PeriodsSkipped, Beside { change, ..Beside::default() });
+        return (StepKind::PeriodsSkipped, SideEffects { change, ..SideEffects::default() });
     }
     // A trial may also have ended during a pause.
     let was_trial = next
@@ -169,7 +172,7 @@ fn start_period(
     next.status = if is_behind { PastDue } else { Active };
     let ask = begin(next, kind, at, end);
     let change = Change::PeriodStarted { period_start: at, period_end: end };
-    (StepKind::PeriodStarted, Beside { ask, change: Some(change), ..Beside::default() })
+    (StepKind::PeriodStarted, SideEffects { ask, change: Some(change), ..SideEffects::default() })
 }
 
 /// Ends a pause at `at`. If the period is over by then, the next one starts at `at`.

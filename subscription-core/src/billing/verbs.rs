@@ -2,7 +2,7 @@
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-use super::outcome::{Beside, billing, expire, invalid, outcome};
+use super::outcome::{SideEffects, billing, expire, invalid, outcome};
 use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
@@ -20,10 +20,10 @@ pub(super) fn act(
     now: Timestamp,
 ) -> Result<Option<RuleDecision>, Error> {
     let mut next = before.clone();
-    let mut beside = Beside::default();
+    let mut side_effects = SideEffects::default();
     match action {
         Action::Cancel(effective) => {
-            beside.cancels_open_payments = cancel(&mut next, effective, now)?;
+            side_effects.cancels_open_payments = cancel(&mut next, effective, now)?;
             // The operator cancels too: the subscriber may no longer undo the cancellation.
             if let Some(cancelled) = &mut billing(&mut next).cancelled {
                 cancelled.by_user = false;
@@ -40,7 +40,7 @@ pub(super) fn act(
             }
             // Time that was used is owed; one that was never active used none.
             Pending | Unpaid | Paused => {
-                beside.cancels_open_payments = next.status == Pending;
+                side_effects.cancels_open_payments = next.status == Pending;
                 expire(&mut next, now);
             }
             Cancelled => {}
@@ -63,7 +63,7 @@ pub(super) fn act(
             billing(&mut next).scheduled_change = None;
         }
     }
-    Ok((next != *before).then(|| outcome(before, next, beside, policy, now)))
+    Ok((next != *before).then(|| outcome(before, next, side_effects, policy, now)))
 }
 
 /// Cancels a subscription; true if its open payments are canceled with it.
