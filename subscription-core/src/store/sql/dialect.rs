@@ -23,7 +23,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
 
     /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
     /// short, so that a database may handle several at once.
-    fn few_rows(
+    fn rows_shared(
         &self,
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send {
@@ -38,13 +38,13 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
-    /// Fits a statement that selects the columns of a table, whose rows [`records`](Self::records) reads.
-    fn of_records(_table: &Table, statement: Statement) -> Statement {
+    /// Encodes a statement that selects the columns of a table, whose rows [`decode_rows`](Self::decode_rows) reads.
+    fn encode_select(_table: &Table, statement: Statement) -> Statement {
         statement
     }
 
     /// Reads each row of such a statement.
-    fn records<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
+    fn decode_rows<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
         rows.iter().map(|row| read(row)).collect()
     }
 

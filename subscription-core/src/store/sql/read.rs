@@ -29,8 +29,8 @@ const EVENTS_A_BATCH: usize = 500;
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
         let table = Table::of(key);
-        let rows = self.0.few_rows(D::of_records(table, Statement::one(key))).await?;
-        Ok(D::records(&rows, table.read)?.pop())
+        let rows = self.0.rows_shared(D::encode_select(table, Statement::one(key))).await?;
+        Ok(D::decode_rows(&rows, table.read)?.pop())
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
@@ -48,10 +48,10 @@ impl<D: Dialect> Store for SqlStore<D> {
         let Some(List { table, statement, limit }) = lists::list::<D>(query) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
-        let statement = D::of_records(table, statement);
+        let statement = D::encode_select(table, statement);
         if is_of_one(query) {
-            let rows = self.0.few_rows(statement).await?;
-            return Ok(page(query, limit, D::records(&rows, table.read)?));
+            let rows = self.0.rows_shared(statement).await?;
+            return Ok(page(query, limit, D::decode_rows(&rows, table.read)?));
         }
         let rows = if is_unordered(query) {
             self.0.slow_rows(statement).await?
@@ -59,10 +59,10 @@ impl<D: Dialect> Store for SqlStore<D> {
             self.0.rows(statement).await?
         };
         let records = if limit.is_some_and(|limit| limit.get() > LONG) {
-            let made = tokio::spawn(async move { D::records(&rows, table.read) });
+            let made = tokio::spawn(async move { D::decode_rows(&rows, table.read) });
             made.await.map_err(unavailable)??
         } else {
-            D::records(&rows, table.read)?
+            D::decode_rows(&rows, table.read)?
         };
         Ok(page(query, limit, records))
     }
@@ -77,8 +77,8 @@ impl<D: Dialect> Store for SqlStore<D> {
         // At the end of the feed this is the only statement, which a reader that waits repeats.
         while after < *kept.end() {
             let statement = events_after(query, after, batch);
-            let rows = self.0.rows(D::of_records(RecordedEvent::TABLE, statement)).await?;
-            let events = D::records(&rows, |row| RecordedEvent::read(&mut Cells::new(row)))?;
+            let rows = self.0.rows(D::encode_select(RecordedEvent::TABLE, statement)).await?;
+            let events = D::decode_rows(&rows, |row| RecordedEvent::read(&mut Cells::new(row)))?;
             let found = events.len();
             for event in events {
                 after = event.sequence;

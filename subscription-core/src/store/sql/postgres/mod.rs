@@ -86,7 +86,7 @@ impl Dialect for Postgres {
         self.pool.rows(statement).await
     }
 
-    async fn few_rows(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
+    async fn rows_shared(&self, statement: Statement) -> Result<Vec<PgRow>, StoreError> {
         self.readiness.check()?;
         self.reads.rows(statement).await
     }

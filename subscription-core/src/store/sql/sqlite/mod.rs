@@ -147,11 +147,11 @@ impl Dialect for Sqlite {
         self.rows(statement).await
     }
 
-    fn of_records(table: &Table, statement: Statement) -> Statement {
+    fn encode_select(table: &Table, statement: Statement) -> Statement {
         page_text::in_one_text(table, statement)
     }
 
-    fn records<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
+    fn decode_rows<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
         let text = rows.first().map(|row| Cells::new(row).text_or_null()).transpose()?.flatten();
         page_text::read(text.as_deref().unwrap_or_default(), read)
     }
