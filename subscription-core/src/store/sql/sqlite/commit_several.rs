@@ -55,7 +55,7 @@ static STAYS: LazyLock<Vec<bool>> = LazyLock::new(|| {
 });
 
 /// Change sets that go into one message.
-pub(super) struct Several {
+pub(super) struct SetBatch {
     /// The number of sets.
     pub(super) count: usize,
     query: BoundQuery,
@@ -63,10 +63,10 @@ pub(super) struct Several {
 
 /// The first of some change sets, as many as can be one message and at most `max`; `None` if the first of all has
 /// another form. A record that one of them writes is neither written nor guarded by a later one.
-pub(super) fn several<'c>(
+pub(super) fn set_batch<'c>(
     sets: impl Iterator<Item = &'c ChangeSet>,
     max: usize,
-) -> Option<Several> {
+) -> Option<SetBatch> {
     let mut named = HashSet::new();
     let mut parts: Vec<Statement> = Vec::new();
     for changes in sets.take(max.min(SETS_MAX)) {
@@ -82,10 +82,10 @@ pub(super) fn several<'c>(
     let text = parts.first()?.text.repeat(count);
     let text = format!("SAVEPOINT several; {text}RELEASE several");
     let values = parts.into_iter().flat_map(|part| part.values).collect();
-    Some(Several { count, query: query(Statement::new(text, values)) })
+    Some(SetBatch { count, query: query(Statement::new(text, values)) })
 }
 
-impl Several {
+impl SetBatch {
     /// Commits the sets. Returns for each whether it was written; `None` if none was, because of one of them.
     pub(super) async fn commit(
         self,

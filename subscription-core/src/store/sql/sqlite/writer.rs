@@ -16,7 +16,7 @@ use super::super::dialect::SqlConnection as _;
 use super::super::error::{failed, outages, unavailable};
 use super::super::statement::Statement;
 use super::commit;
-use super::commit_several::{Several, several};
+use super::commit_several::{SetBatch, set_batch};
 use super::file::HeldFile;
 use super::traces::Traces;
 use crate::store::{Cause, ChangeSet, StoreError};
@@ -395,19 +395,19 @@ async fn commit_next<'c>(
     connection: &mut SqliteConnection,
     sets: impl Iterator<Item = &'c ChangeSet> + Clone,
     max: usize,
-    prepared: &mut Option<Several>,
+    prepared: &mut Option<SetBatch>,
     traces: &mut Traces,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
     let mut count = 1;
     let mut written = None;
     let message = prepared.take().filter(|message| message.count <= max);
-    if let Some(message) = message.or_else(|| several(sets.clone(), max)) {
+    if let Some(message) = message.or_else(|| set_batch(sets.clone(), max)) {
         count = message.count;
         let following = sets.clone().skip(count);
         let (done, next) = tokio::join!(
             biased;
             message.commit(connection),
-            async { several(following, usize::MAX) },
+            async { set_batch(following, usize::MAX) },
         );
         (written, *prepared) = (done.map_err(failed)?, next);
     }
