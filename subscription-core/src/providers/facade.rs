@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::api::pace::Pace;
+use super::api::api_limits::ApiLimits;
 use super::counters::Counters;
 use super::source::ProviderAccount;
 use super::sync::report::Run;
@@ -34,7 +34,7 @@ pub struct Providers {
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(super) source: ProviderAccount,
-    pub(super) pace: Pace,
+    pub(super) api_limits: ApiLimits,
     counters: Mutex<Counters>,
     /// The progress of a dry run.
     pub(super) dry_run: Mutex<Option<Run>>,
@@ -44,9 +44,17 @@ impl Providers {
     /// Follows these sources, with the records in the store of `service`. Names must be unique.
     pub fn new(service: SubscriptionService, sources: Vec<ProviderAccount>) -> Self {
         let account = |source: ProviderAccount| {
-            let pace = Pace::new(source.kind, source.limited);
+            let api_limits = ApiLimits::new(source.kind, source.limited);
             let name = source.name.clone();
-            (name, Account { source, pace, counters: Mutex::default(), dry_run: Mutex::default() })
+            (
+                name,
+                Account {
+                    source,
+                    api_limits,
+                    counters: Mutex::default(),
+                    dry_run: Mutex::default(),
+                },
+            )
         };
         let asked_now = Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND);
         Self {

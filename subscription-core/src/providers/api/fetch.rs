@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::pace::ReadOrder;
+use super::api_limits::ReadOrder;
 use super::{ApiFailed, ApiPage};
 use crate::providers::facade::Account;
 use crate::providers::follow::outcome::Interrupted;
@@ -20,24 +20,24 @@ impl Account {
         read: impl Future<Output = Result<T, ApiFailed>> + Send,
         is_there: fn(&T) -> bool,
     ) -> Result<T, Interrupted> {
-        self.pace.begin(now, read_order)?;
+        self.api_limits.begin(now, read_order)?;
         let read = read.await;
         if let Err(error) = &read
-            && self.pace.is_to_log(now)
+            && self.api_limits.is_to_log(now)
         {
             tracing::warn!(source = %self.source.name, ?error, "reads from the payment provider fail");
         }
         let (outcome, result) = match read {
             Ok(answer) => {
-                self.pace.succeeded();
+                self.api_limits.succeeded();
                 let is_there = is_there(&answer);
                 (if is_there { FetchOutcome::Ok } else { FetchOutcome::NotFound }, Ok(answer))
             }
             Err(ApiFailed::Unavailable { retry_after, .. }) => {
-                (FetchOutcome::Unavailable, Err(self.pace.failed(retry_after, now).into()))
+                (FetchOutcome::Unavailable, Err(self.api_limits.failed(retry_after, now).into()))
             }
             Err(ApiFailed::KeyRefused) => {
-                (FetchOutcome::KeyRefused, Err(self.pace.failed(None, now).into()))
+                (FetchOutcome::KeyRefused, Err(self.api_limits.failed(None, now).into()))
             }
             Err(ApiFailed::Unreadable(_)) => {
                 let path = "".into();
@@ -55,7 +55,7 @@ impl Account {
         now: Timestamp,
         read_order: ReadOrder,
     ) -> Result<Value, Interrupted> {
-        self.pace.fetching(object, now);
+        self.api_limits.fetching(object, now);
         let object = self.source.api.object(object.kind, &object.id);
         let found = self.read(now, read_order, object, Option::is_some).await?;
         found.ok_or_else(|| EventStatus::waiting(Reason::NotFound).into())

@@ -1,9 +1,9 @@
 //! The port for reading objects from a payment provider.
 
 pub(crate) mod allowance;
+pub(crate) mod api_limits;
 pub(crate) mod fetch;
 pub(crate) mod http_api;
-pub(crate) mod pace;
 pub(crate) mod requests;
 
 use std::fmt;

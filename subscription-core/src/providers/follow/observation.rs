@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::plans::AllPlans;
 use super::users::UserClaims;
-use crate::providers::api::pace::ReadOrder;
+use crate::providers::api::api_limits::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{ObjectId, ObjectRef, ProviderEvent};

@@ -8,7 +8,7 @@ use super::outcome::{EventOutcome, Interrupted};
 use super::records::Decision;
 use crate::error::Error;
 use crate::plans::Plan;
-use crate::providers::api::pace::ReadOrder;
+use crate::providers::api::api_limits::ReadOrder;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{EventStatus, ObjectKind, ObjectRef, Providers, Reason};
 use crate::service::ObservedChanges;

@@ -1,7 +1,7 @@
 //! The result of an observation: the outcome of its events, or the reason why it was interrupted.
 
 use crate::error::Error;
-use crate::providers::api::pace::Held;
+use crate::providers::api::api_limits::Held;
 use crate::providers::{EventStatus, FoundObject, ObjectId, ObjectRef, Unmapped};
 use crate::store::StoreError;
 use crate::values::{SubscriptionId, Timestamp};

@@ -11,7 +11,7 @@ use super::observation::{Observation, Round, StoredEvent};
 use super::outcome::{EventOutcome, Interrupted};
 use super::plans::AllPlans;
 use crate::error::Error;
-use crate::providers::api::pace::ReadOrder;
+use crate::providers::api::api_limits::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
 use crate::providers::{EventStatus, ObjectRef, Providers};
@@ -22,7 +22,7 @@ use crate::store::{
 use crate::values::{Slug, Timestamp};
 
 /// The number of observations of one source that run at once: a store that writes the sets of several callers
-/// together has many to write. The source's pace limits the reads.
+/// together has many to write. The source's limits hold reads back.
 const AT_ONCE: usize = 384;
 /// The largest number of events that one call reads, also those that are held back.
 const SCANNED_MAX: usize = 5_000;
@@ -142,7 +142,8 @@ impl Providers {
                     continue;
                 };
                 let account = self.account(&event.source);
-                if let Some(until) = account.and_then(|it| it.pace.object_held(&object, now)) {
+                if let Some(until) = account.and_then(|it| it.api_limits.object_held(&object, now))
+                {
                     applied.at(until);
                     continue;
                 }
@@ -177,7 +178,7 @@ impl Providers {
     ) -> Result<Result<(EventStatus, usize), Timestamp>, Error> {
         let count = stored_events.len();
         let now = self.now();
-        if let Some(until) = account.pace.used_up(now) {
+        if let Some(until) = account.api_limits.used_up(now) {
             return Ok(Err(until));
         }
         let stored = stored_events.clone();

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use self::report::{Run, SyncKind, SyncStep};
-use super::api::pace::{Held, ReadOrder};
+use super::api::api_limits::{Held, ReadOrder};
 use super::facade::Account;
 use super::follow::observation::{Observation, StoredEvent};
 use super::follow::outcome::{EventOutcome, Interrupted};
@@ -92,7 +92,7 @@ impl Providers {
                 Ok(page) => page,
                 // A page that cannot be read.
                 Err(Interrupted::Settled(_)) => {
-                    return Ok(Some(account.pace.failed(None, self.now())));
+                    return Ok(Some(account.api_limits.failed(None, self.now())));
                 }
                 Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
             };

@@ -17,9 +17,9 @@ const OBJECT_EVERY: Duration = Duration::from_secs(1);
 /// The number of fetches in memory from which on old ones are forgotten.
 const FETCHED_MAX: usize = 4_096;
 
-/// The pace of one source in this process.
+/// The limits of one source's reads in this process.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct ApiLimits {
     /// `None` if reads are not limited.
     allowance: Option<Allowance>,
     memory: Mutex<Memory>,
@@ -51,7 +51,7 @@ pub(crate) struct Held {
     pub(crate) unavailable: bool,
 }
 
-impl Pace {
+impl ApiLimits {
     pub(crate) fn new(kind: ProviderKind, limited: bool) -> Self {
         Self { allowance: limited.then(|| Allowance::of(kind)), memory: Mutex::default() }
     }
@@ -132,12 +132,13 @@ mod tests {
 
     #[test]
     fn an_outage_is_logged_once_and_then_each_hour() {
-        let pace = Pace::new(ProviderKind::Stripe, true);
+        let api_limits = ApiLimits::new(ProviderKind::Stripe, true);
         let at = |minute: i64| Timestamp::from_micros(minute * 60_000_000).unwrap();
 
-        let logged: Vec<_> = [0, 1, 59, 60, 61].map(|minute| pace.is_to_log(at(minute))).into();
+        let logged: Vec<_> =
+            [0, 1, 59, 60, 61].map(|minute| api_limits.is_to_log(at(minute))).into();
         assert_eq!(logged, [true, false, false, true, false]);
-        pace.succeeded();
-        assert!(pace.is_to_log(at(62)), "another outage");
+        api_limits.succeeded();
+        assert!(api_limits.is_to_log(at(62)), "another outage");
     }
 }
