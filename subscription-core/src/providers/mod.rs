@@ -17,7 +17,7 @@ pub use api::http_api::HttpProviderApi;
 pub use api::{ApiFailed, ApiPage, ProviderApi};
 pub use counters::{Counters, FetchOutcome};
 pub use facade::{OBSERVATIONS_PER_SECOND, Providers};
-pub use follow::now::ObservedNow;
+pub use follow::observe_now::ObservedNow;
 pub use follow::runner::Applied;
 pub use inbox::documents::ProviderEvent;
 pub use inbox::intake::Received;

@@ -30,6 +30,6 @@ pub use facade::Webhooks;
 pub use ipnet::IpNet;
 pub use sending::breaker::{Breaker, BreakerDecision, PARKED_MAX};
 pub use sending::outcome::DeliveryResult;
-pub use sending::schedule::{PerMille, TRIES_MAX, next_probe, next_try};
+pub use sending::retry_schedule::{PerMille, TRIES_MAX, next_probe, next_try};
 pub use sending::sender::Sender;
 pub use sending::window::{End, Offered, Window};

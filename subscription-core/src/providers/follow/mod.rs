@@ -2,9 +2,9 @@
 
 pub(crate) mod bindings;
 pub(crate) mod decide;
-pub(crate) mod now;
 pub(crate) mod observation;
 pub(crate) mod observe;
+pub(crate) mod observe_now;
 pub(crate) mod outcome;
 pub(crate) mod plans;
 pub(crate) mod records;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::outcome::Tried;
 use super::queue::{EndpointQueue, NextDelivery, Step};
+use super::retry_schedule::PerMille;
 use super::run::Run;
 use super::running::Running;
-use super::schedule::PerMille;
 use crate::error::Error;
 use crate::store::{EventQuery, PageLimit, StoreError};
 use crate::values::Timestamp;

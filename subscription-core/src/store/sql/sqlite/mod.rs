@@ -2,10 +2,10 @@
 
 mod commit;
 mod commit_several;
+mod erasure;
 mod file;
 mod page_text;
 mod row;
-mod traces;
 mod transfer;
 mod writer;
 

@@ -17,8 +17,8 @@ use super::super::error::{failed, outages, unavailable};
 use super::super::statement::Statement;
 use super::commit;
 use super::commit_several::{SetBatch, set_batch};
+use super::erasure::Erasure;
 use super::file::HeldFile;
-use super::traces::Traces;
 use crate::store::{Cause, ChangeSet, StoreError};
 use crate::values::Timestamp;
 
@@ -140,11 +140,11 @@ async fn run(
     held: HeldFile,
 ) {
     let mut connection = Some(connection);
-    let mut traces = Traces::new();
+    let mut erasure = Erasure::new();
     let mut queue = Queue::of(jobs);
     let mut batches = VecDeque::new();
     let mut closing = Vec::new();
-    while queue.next(!batches.is_empty(), &traces).await {
+    while queue.next(!batches.is_empty(), &erasure).await {
         let work = take(&mut queue.work);
         let lending = take(&mut queue.lending);
         batches.extend(queue.batches.drain(..));
@@ -160,7 +160,7 @@ async fn run(
                 true
             }
             Some(open) if has_work => {
-                serve(open, work, &mut batches, &mut queue, &mut traces).await
+                serve(open, work, &mut batches, &mut queue, &mut erasure).await
             }
             Some(_) => true,
             None => {
@@ -176,12 +176,12 @@ async fn run(
         for to in lending {
             connection = lend(connection, &options, to).await;
             // The log may hold the records of a refused import.
-            traces.in_log();
+            erasure.in_log();
         }
         if !closing.is_empty() && batches.is_empty() {
             queue.jobs.close();
             if let Some(mut open) = connection.take() {
-                traces.erase_all(&mut open).await;
+                erasure.erase_all(&mut open).await;
                 open.close().await.ok();
             }
             drop(held);
@@ -191,8 +191,8 @@ async fn run(
             return;
         }
         match &mut connection {
-            Some(open) => traces.erase_due(open).await,
-            None => traces.put_off(),
+            Some(open) => erasure.erase_due(open).await,
+            None => erasure.put_off(),
         }
     }
 }
@@ -214,12 +214,12 @@ impl Queue {
 
     /// Waits for a job, unless a batch is running, or until deleted rows are to be erased; false once the queue is
     /// closed.
-    async fn next(&mut self, is_busy: bool, traces: &Traces) -> bool {
+    async fn next(&mut self, is_busy: bool, erasure: &Erasure) -> bool {
         let waits = self.is_for_others() || !self.batches.is_empty() || !self.closing.is_empty();
         if is_busy || waits {
             return true;
         }
-        let received = match traces.due() {
+        let received = match erasure.due() {
             Some(due) => timeout_at(due, self.jobs.recv()).await,
             None => Ok(self.jobs.recv().await),
         };
@@ -294,7 +294,7 @@ async fn serve(
     mut work: Vec<(Work, Answer)>,
     batches: &mut VecDeque<Batch>,
     queue: &mut Queue,
-    traces: &mut Traces,
+    erasure: &mut Erasure,
 ) -> bool {
     let mut outcomes = Vec::with_capacity(work.len());
     // The first has begun in an earlier transaction, maybe.
@@ -302,12 +302,12 @@ async fn serve(
     let mut begun = 0;
     let done = async {
         step(connection, "BEGIN IMMEDIATE").await?;
-        run_all(connection, &work, &mut outcomes, traces).await?;
+        run_all(connection, &work, &mut outcomes, erasure).await?;
         let mut is_waited_for = || !work.is_empty() || queue.is_for_others();
         let mut sets = 0;
         for batch in &mut *batches {
             begun += 1;
-            commit_part(connection, batch, &mut is_waited_for, traces).await?;
+            commit_part(connection, batch, &mut is_waited_for, erasure).await?;
             sets += batch.count;
             if is_waited_for() || sets >= BATCHES_MAX {
                 break;
@@ -317,7 +317,7 @@ async fn serve(
             // Those that came meanwhile would wait for two flushes.
             queue.take();
             work.append(&mut queue.work);
-            run_all(connection, &work, &mut outcomes, traces).await?;
+            run_all(connection, &work, &mut outcomes, erasure).await?;
         }
         step(connection, "COMMIT").await
     };
@@ -347,7 +347,7 @@ async fn run_all(
     connection: &mut SqliteConnection,
     jobs: &[(Work, Answer)],
     outcomes: &mut Vec<Result<(), StoreError>>,
-    traces: &mut Traces,
+    erasure: &mut Erasure,
 ) -> Result<(), StoreError> {
     let mut prepared = None;
     while let Some(next @ [(first, _), ..]) = jobs.get(outcomes.len()..) {
@@ -360,7 +360,7 @@ async fn run_all(
             Work::Commit(changes) => Some(&**changes),
             Work::MoveDue(_) => None,
         });
-        outcomes.extend(commit_next(connection, sets, next.len(), &mut prepared, traces).await?);
+        outcomes.extend(commit_next(connection, sets, next.len(), &mut prepared, erasure).await?);
     }
     Ok(())
 }
@@ -370,7 +370,7 @@ async fn commit_part(
     connection: &mut SqliteConnection,
     batch: &mut Batch,
     mut is_waited_for: impl FnMut() -> bool,
-    traces: &mut Traces,
+    erasure: &mut Erasure,
 ) -> Result<(), StoreError> {
     let before = batch.outcomes.len();
     let mut prepared = None;
@@ -382,7 +382,7 @@ async fn commit_part(
         }
         let max = if is_waited_for { BATCH_MIN - done } else { usize::MAX };
         let sets = batch.sets.as_slice().iter();
-        let outcomes = commit_next(connection, sets, max, &mut prepared, traces).await?;
+        let outcomes = commit_next(connection, sets, max, &mut prepared, erasure).await?;
         batch.sets.by_ref().take(outcomes.len()).for_each(drop);
         batch.outcomes.extend(outcomes);
     }
@@ -396,7 +396,7 @@ async fn commit_next<'c>(
     sets: impl Iterator<Item = &'c ChangeSet> + Clone,
     max: usize,
     prepared: &mut Option<SetBatch>,
-    traces: &mut Traces,
+    erasure: &mut Erasure,
 ) -> Result<Vec<Result<(), StoreError>>, StoreError> {
     let mut count = 1;
     let mut written = None;
@@ -417,7 +417,7 @@ async fn commit_next<'c>(
         outcomes.push(if is_written {
             Ok(())
         } else {
-            commit_alone(connection, changes, traces).await?
+            commit_alone(connection, changes, erasure).await?
         });
     }
     Ok(outcomes)
@@ -427,7 +427,7 @@ async fn commit_next<'c>(
 async fn commit_alone(
     connection: &mut SqliteConnection,
     changes: &ChangeSet,
-    traces: &mut Traces,
+    erasure: &mut Erasure,
 ) -> Result<Result<(), StoreError>, StoreError> {
     step(connection, "SAVEPOINT one_set").await?;
     let outcome = commit::commit(connection, changes).await.map_err(StoreError::from);
@@ -439,7 +439,7 @@ async fn commit_alone(
     }
     step(connection, "RELEASE one_set").await?;
     if outcome.is_ok() {
-        traces.note(changes);
+        erasure.note(changes);
     }
     Ok(outcome)
 }

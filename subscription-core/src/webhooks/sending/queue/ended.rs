@@ -7,7 +7,7 @@ use crate::events::RecordedEvent;
 use crate::values::Timestamp;
 use crate::webhooks::sending::breaker::BreakerDecision;
 use crate::webhooks::sending::outcome::Tried;
-use crate::webhooks::sending::schedule::{PerMille, next_probe, next_try};
+use crate::webhooks::sending::retry_schedule::{PerMille, next_probe, next_try};
 use crate::webhooks::sending::window::End;
 use crate::webhooks::{Attempt, Delivery, Disabled, DisabledReason, Stall, StallReason};
 

@@ -30,7 +30,7 @@ const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
 /// Deleted rows that may still be in the file or its log, and when they are to be erased.
 #[derive(Debug)]
-pub(super) struct Traces {
+pub(super) struct Erasure {
     /// When the log is to be truncated.
     log_due: Option<Instant>,
     /// The pause before the next attempt if that fails.
@@ -39,12 +39,12 @@ pub(super) struct Traces {
     pages_due: Option<Instant>,
 }
 
-impl Traces {
+impl Erasure {
     /// For a file that was just opened: a process that was killed may have left a log.
     pub(super) fn new() -> Self {
-        let mut traces = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
-        traces.in_log();
-        traces
+        let mut erasure = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
+        erasure.in_log();
+        erasure
     }
 
     /// Schedules the truncation of the log after a write or a deletion of data that should not stay in it.
