@@ -30,4 +30,6 @@ pub(in crate::store) use dialect::{Dialect, SqlConnection};
 
 /// A store in an SQL database.
 #[derive(Debug)]
-pub struct SqlStore<D>(pub(in crate::store) D);
+pub struct SqlStore<D> {
+    pub(in crate::store) database: D,
+}

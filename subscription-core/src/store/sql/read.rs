@@ -29,13 +29,13 @@ const EVENTS_A_BATCH: usize = 500;
 impl<D: Dialect> Store for SqlStore<D> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
         let table = Table::of(key);
-        let rows = self.0.rows_shared(D::encode_select(table, Statement::one(key))).await?;
+        let rows = self.database.rows_shared(D::encode_select(table, Statement::one(key))).await?;
         Ok(D::decode_rows(&rows, table.read)?.pop())
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
         let List { table, statement, .. } = lists::find(value);
-        let rows = self.0.rows(statement).await?;
+        let rows = self.database.rows(statement).await?;
         rows.first().map(|row| (table.read)(row)).transpose()
     }
 
@@ -43,20 +43,20 @@ impl<D: Dialect> Store for SqlStore<D> {
         if let Query::Subscription(query) = query
             && is_by_access(&query.filter)
         {
-            move_due(&self.0, query.now).await?;
+            move_due(&self.database, query.now).await?;
         }
         let Some(List { table, statement, limit }) = lists::list::<D>(query) else {
             return Ok(Page { items: Vec::new(), next: None });
         };
         let statement = D::encode_select(table, statement);
         if is_of_one(query) {
-            let rows = self.0.rows_shared(statement).await?;
+            let rows = self.database.rows_shared(statement).await?;
             return Ok(page(query, limit, D::decode_rows(&rows, table.read)?));
         }
         let rows = if is_unordered(query) {
-            self.0.slow_rows(statement).await?
+            self.database.slow_rows(statement).await?
         } else {
-            self.0.rows(statement).await?
+            self.database.rows(statement).await?
         };
         let records = if limit.is_some_and(|limit| limit.get() > LONG) {
             let made = tokio::spawn(async move { D::decode_rows(&rows, table.read) });
@@ -68,7 +68,7 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let kept = self.0.kept_events().await?;
+        let kept = self.database.kept_events().await?;
         let mut following: Vec<RecordedEvent> = Vec::new();
         // Where types are left out the page has fewer events than are read, so batches are read until it is full.
         let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };
@@ -77,7 +77,8 @@ impl<D: Dialect> Store for SqlStore<D> {
         // At the end of the feed this is the only statement, which a reader that waits repeats.
         while after < *kept.end() {
             let statement = events_after(query, after, batch);
-            let rows = self.0.rows(D::encode_select(RecordedEvent::TABLE, statement)).await?;
+            let rows =
+                self.database.rows(D::encode_select(RecordedEvent::TABLE, statement)).await?;
             let events = D::decode_rows(&rows, |row| RecordedEvent::read(&mut Cells::new(row)))?;
             let found = events.len();
             for event in events {
@@ -98,7 +99,7 @@ impl<D: Dialect> Store for SqlStore<D> {
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
         changes.check().map_err(StoreError::BadChangeSet)?;
-        self.0.commit(changes).await
+        self.database.commit(changes).await
     }
 
     async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
@@ -113,7 +114,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         if sound.is_empty() {
             return outcomes;
         }
-        let committed = self.0.commit_each(sound).await;
+        let committed = self.database.commit_each(sound).await;
         for (outcome, committed) in outcomes.iter_mut().filter(|it| it.is_ok()).zip(committed) {
             *outcome = committed;
         }

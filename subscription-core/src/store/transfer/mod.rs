@@ -194,7 +194,7 @@ impl<D: Transfer> SqlStore<D> {
         mut to: impl AsyncWrite + Unpin + Send,
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        self.0.export(&mut to, &mut progress).await
+        self.database.export(&mut to, &mut progress).await
     }
 
     /// Writes all records of an export into the store, if it is empty, or none of them. Other writers wait
@@ -216,6 +216,6 @@ impl<D: Transfer> SqlStore<D> {
         options: ImportOptions<'_>,
         mut progress: impl FnMut(Progress) + Send,
     ) -> Result<Counts, TransferError> {
-        self.0.import(&mut from, options, &mut progress).await
+        self.database.import(&mut from, options, &mut progress).await
     }
 }

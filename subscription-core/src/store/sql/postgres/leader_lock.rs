@@ -57,9 +57,9 @@ impl PostgresStore {
     /// A lock that one of all processes over the database holds: the one that does the background work.
     pub fn leader_lock(&self) -> LeaderLock {
         LeaderLock {
-            options: self.0.options.clone(),
+            options: self.database.options.clone(),
             session: Mutex::default(),
-            skew: Arc::clone(&self.0.skew),
+            skew: Arc::clone(&self.database.skew),
         }
     }
 }

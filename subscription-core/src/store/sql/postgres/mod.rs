@@ -61,13 +61,17 @@ pub struct Postgres {
 impl PostgresStore {
     /// Waits for running calls, and closes the connections.
     pub async fn close(&self) {
-        self.0.stop.notify_waiters();
-        self.0.pool.close().await;
+        self.database.stop.notify_waiters();
+        self.database.pool.close().await;
     }
 
     /// Invalidates records in a cache when other processes change them.
     pub fn listen(&self, cache: &CacheInvalidator) {
-        listen::listen(self.0.options.clone(), cache.clone(), Arc::clone(&self.0.stop));
+        listen::listen(
+            self.database.options.clone(),
+            cache.clone(),
+            Arc::clone(&self.database.stop),
+        );
     }
 }
 

@@ -151,7 +151,7 @@ impl PostgresOptions {
         );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let commits = Groups::new(Commits(Arc::clone(&pool)));
-        SqlStore(Postgres { pool, reads, commits, options, readiness, skew, stop })
+        SqlStore { database: Postgres { pool, reads, commits, options, readiness, skew, stop } }
     }
 }
 

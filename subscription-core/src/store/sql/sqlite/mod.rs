@@ -89,7 +89,7 @@ impl SqliteOptions {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
-                Ok(SqlStore(Sqlite { readers, slow_reads: Mutex::default(), writer }))
+                Ok(SqlStore { database: Sqlite { readers, slow_reads: Mutex::default(), writer } })
             }
             Err(error) => {
                 held.discard();
@@ -128,8 +128,8 @@ impl SqliteOptions {
 impl SqliteStore {
     /// Waits for commits that are in progress, and closes the file.
     pub async fn close(&self) {
-        self.0.readers.close().await;
-        self.0.writer.close().await;
+        self.database.readers.close().await;
+        self.database.writer.close().await;
     }
 }
 
