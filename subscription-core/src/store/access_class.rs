@@ -55,7 +55,7 @@ impl AccessClass {
 
 /// The condition under which a class can have records of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum MayContain {
     /// At any time.
     Always,
     /// While the classes are behind.
@@ -63,36 +63,36 @@ pub(super) enum Holds {
     /// While the classes are ahead.
     IfAhead,
     /// While the classes are behind or ahead.
-    IfMisplaced,
+    IfOutdated,
 }
 
 /// The classes that can have records which `filter` admits.
 pub(super) fn classes(
     filter: &SubscriptionFilter,
-) -> impl Iterator<Item = (AccessClass, Holds)> + '_ {
+) -> impl Iterator<Item = (AccessClass, MayContain)> + '_ {
     let wanted = |status: &SubscriptionStatus| {
         filter.statuses.is_empty() || filter.statuses.contains(status)
     };
     SubscriptionStatus::all().filter(wanted).flat_map(|status| {
         let current = match (filter.is_active, status.grants_access()) {
-            (None, _) | (Some(true), true) | (Some(false), false) => Some(Holds::Always),
-            (Some(false), true) => Some(Holds::IfMisplaced),
+            (None, _) | (Some(true), true) | (Some(false), false) => Some(MayContain::Always),
+            (Some(false), true) => Some(MayContain::IfOutdated),
             (Some(true), false) => None,
         };
         let [waiting, over] = match (filter.is_active, status.grants_access()) {
-            (None | Some(false), true) => [Some(Holds::Always); 2],
-            (Some(true), true) => [Some(Holds::IfBehind), Some(Holds::IfAhead)],
+            (None | Some(false), true) => [Some(MayContain::Always); 2],
+            (Some(true), true) => [Some(MayContain::IfBehind), Some(MayContain::IfAhead)],
             (_, false) => [None; 2],
         };
-        let blocked = (filter.is_active != Some(true)).then_some(Holds::Always);
+        let blocked = (filter.is_active != Some(true)).then_some(MayContain::Always);
         let marks = [
             (Mark::Current, current),
             (Mark::Waiting, waiting),
             (Mark::Over, over),
             (Mark::Blocked, blocked),
         ];
-        let class = move |(mark, holds): (Mark, Option<Holds>)| {
-            Some((AccessClass { status, mark }, holds?))
+        let class = move |(mark, may_contain): (Mark, Option<MayContain>)| {
+            Some((AccessClass { status, mark }, may_contain?))
         };
         marks.into_iter().filter_map(class)
     })

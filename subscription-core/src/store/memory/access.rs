@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::store::access_class::{AccessClass, Holds, Mark};
+use crate::store::access_class::{AccessClass, Mark, MayContain};
 use crate::subscriptions::{Phase, Subscription};
 use crate::values::{SubscriptionId, Timestamp};
 
@@ -74,14 +74,14 @@ impl ClassChanges {
     }
 
     /// True if a class that meets a list's condition `holds` may have records for it at `now`.
-    pub(super) fn allow(&self, holds: Holds, now: Timestamp) -> bool {
+    pub(super) fn allow(&self, may_contain: MayContain, now: Timestamp) -> bool {
         let is_behind = || self.due(now).next().is_some();
         let is_ahead = || self.passed.last().is_some_and(|(at, _)| *at > now);
-        match holds {
-            Holds::Always => true,
-            Holds::IfBehind => is_behind(),
-            Holds::IfAhead => is_ahead(),
-            Holds::IfMisplaced => is_behind() || is_ahead(),
+        match may_contain {
+            MayContain::Always => true,
+            MayContain::IfBehind => is_behind(),
+            MayContain::IfAhead => is_ahead(),
+            MayContain::IfOutdated => is_behind() || is_ahead(),
         }
     }
 }

@@ -277,7 +277,7 @@ impl Store for MemoryStore {
             && is_by_access(&query.filter)
             && self.read().subscriptions.is_behind(query.now)
         {
-            self.write().subscriptions.move_due(query.now);
+            self.write().subscriptions.refresh_access_classes(query.now);
         }
         Ok(self.read().list(query))
     }

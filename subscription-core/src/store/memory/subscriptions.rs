@@ -76,7 +76,8 @@ impl<V: SortValue> Order<V> {
         let plan = filter.subscription_plan_id.map(|plan| vec![plan.uuid().as_u128()]);
         filters.extend(plan.map(|plan| (&self.by_plan, plan)));
         if filter.is_active.is_some() || !filter.statuses.is_empty() {
-            let held = classes(filter).filter(|(_, holds)| changes.allow(*holds, query.now));
+            let held =
+                classes(filter).filter(|(_, may_contain)| changes.allow(*may_contain, query.now));
             let names = held.map(|(class, _)| class_name(class)).collect();
             filters.push((&self.by_class, names));
         }
@@ -194,7 +195,7 @@ impl SubscriptionTable {
     }
 
     /// Moves a batch of subscriptions to the classes that they have by `now`.
-    pub(super) fn move_due(&mut self, now: Timestamp) {
+    pub(super) fn refresh_access_classes(&mut self, now: Timestamp) {
         let due: Vec<_> = self.changes.due(now).take(MOVED_AT_ONCE).collect();
         for id in due {
             if let Some(record) = self.get(id).cloned() {

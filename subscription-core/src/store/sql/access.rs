@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use super::statement::Statement;
 use super::value::Value;
 use crate::store::SubscriptionFilter;
-use crate::store::access_class::{AccessClass, Holds, Mark};
+use crate::store::access_class::{AccessClass, Mark, MayContain};
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
@@ -43,20 +43,20 @@ pub(super) fn name(class: AccessClass) -> String {
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
-    let misplaced = misplaced(phase, now);
+    let outdated = outdated(phase, now);
     // Not a plain NOT: a time that is not set makes the condition NULL. And one expression: if the planner
     // sees several conditions, it expects few rows to meet them all, and sorts those instead of reading the
     // index in its order.
     if is_active == (phase == Phase::Current) {
-        format!("{in_class} AND {misplaced} IS NOT TRUE")
+        format!("{in_class} AND {outdated} IS NOT TRUE")
     } else {
-        format!("{in_class} AND {misplaced}")
+        format!("{in_class} AND {outdated}")
     }
 }
 
 /// The SQL condition under which a subscription that was last seen in `phase` has access at `now` although
 /// that phase grants none, or has no access although that phase grants it.
-fn misplaced(phase: Phase, now: &str) -> String {
+fn outdated(phase: Phase, now: &str) -> String {
     match phase {
         Phase::Current => format!("(access_changes_at <= {now} OR access_changed_at > {now})"),
         Phase::Waiting => format!("(access_changes_at <= {now} AND ends_order > {now})"),
@@ -97,17 +97,17 @@ fn out_of_time(now: &str) -> String {
 
 /// A test that is true if a class may have rows that are requested; `None` if it usually has. Without the
 /// test the whole class would be read to find nothing.
-pub(super) fn may_hold(holds: Holds, now: &str) -> Option<String> {
+pub(super) fn may_contain(may_contain: MayContain, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {
         format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")
     };
     let is_behind = || format!("{} <= {now}", bound("min", "access_changes_at"));
     let is_ahead = || format!("{} > {now}", bound("max", "access_changed_at"));
-    match holds {
-        Holds::Always => None,
-        Holds::IfBehind => Some(is_behind()),
-        Holds::IfAhead => Some(is_ahead()),
-        Holds::IfMisplaced => Some(format!("({} OR {})", is_behind(), is_ahead())),
+    match may_contain {
+        MayContain::Always => None,
+        MayContain::IfBehind => Some(is_behind()),
+        MayContain::IfAhead => Some(is_ahead()),
+        MayContain::IfOutdated => Some(format!("({} OR {})", is_behind(), is_ahead())),
     }
 }
 
@@ -121,7 +121,7 @@ pub(super) fn is_behind(now: Timestamp) -> Statement {
 
 /// Moves all subscriptions to the classes that they have at `now`, an expression for the database's own time.
 /// Lists compare the times of each row too, so that clock may differ from ours.
-pub(super) fn move_all_due(now: &str) -> String {
+pub(super) fn refresh_all_access_classes(now: &str) -> String {
     format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= {now} THEN 2 ELSE 1 END \
          WHERE access_changes_at <= {now}"
@@ -130,7 +130,7 @@ pub(super) fn move_all_due(now: &str) -> String {
 
 /// Moves a batch of subscriptions to the classes that they have at `now`; `locking` is the database's clause
 /// for rows that are selected to be updated.
-pub(super) fn move_due(now: Timestamp, locking: &str) -> Statement {
+pub(super) fn refresh_access_classes(now: Timestamp, locking: &str) -> Statement {
     let text = format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= $1 THEN 2 ELSE 1 END \
          WHERE id IN (SELECT id FROM subscriptions WHERE access_changes_at <= $1 \

@@ -63,7 +63,10 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
 
     /// Moves a batch of subscriptions to the access classes that they have at `now`.
-    fn move_due(&self, now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn refresh_access_classes(
+        &self,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// The words after the name of a table that name the one index to use: so few rows have its value that each
     /// can be read. None for a planner that knows so itself.

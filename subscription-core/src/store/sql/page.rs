@@ -7,7 +7,7 @@ use super::dialect::{Branch, Dialect};
 use super::statement::Statement;
 use super::table::{SqlRecord, Table};
 use super::value::Value;
-use crate::store::access_class::{AccessClass, Holds, classes};
+use crate::store::access_class::{AccessClass, MayContain, classes};
 use crate::store::{
     Direction, PageLimit, Position, SortKey, SubscriptionFilter, SubscriptionOrder,
     SubscriptionQuery,
@@ -143,10 +143,10 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
         statement.text = window.close_branch(&select, branch).into();
         return Some(statement);
     }
-    let branch = |(nth, (class, holds)): (usize, &(AccessClass, Holds))| {
+    let branch = |(nth, (class, may_contain)): (usize, &(AccessClass, MayContain))| {
         let mut branch = window.branch(conditions.clone());
         branch.conditions.push(access::in_class(*class, filter.is_active, &now));
-        let mut there_is: Vec<_> = access::may_hold(*holds, &now).into_iter().collect();
+        let mut there_is: Vec<_> = access::may_contain(*may_contain, &now).into_iter().collect();
         if column.is_none() && renews_in_time {
             there_is.push(any_renewal(&branch.conditions));
         }

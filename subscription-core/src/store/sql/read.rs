@@ -43,7 +43,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         if let Query::Subscription(query) = query
             && is_by_access(&query.filter)
         {
-            move_due(&self.database, query.now).await?;
+            refresh_access_classes(&self.database, query.now).await?;
         }
         let Some(List { table, statement, limit }) = lists::list::<D>(query) else {
             return Ok(Page { items: Vec::new(), next: None });
@@ -188,10 +188,10 @@ fn position(query: &Query, record: &Record) -> Option<Position> {
 }
 
 /// Moves subscriptions whose access has begun or ended to their new class.
-async fn move_due(database: &impl Dialect, now: Timestamp) -> Result<(), StoreError> {
+async fn refresh_access_classes(database: &impl Dialect, now: Timestamp) -> Result<(), StoreError> {
     let rows = database.rows(access::is_behind(now)).await?;
     let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
-    if is_behind && let Err(error) = database.move_due(now).await {
+    if is_behind && let Err(error) = database.refresh_access_classes(now).await {
         // Lists are correct without it, so a full or read-only database must not fail them.
         tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
     }

@@ -125,10 +125,12 @@ impl Dialect for Postgres {
         connection.finish(kept).map_err(failed)
     }
 
-    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+    async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
         self.takes_writes()?;
         // A row that another transaction is writing is left for the next list.
-        self.rows(access::move_due(now, " FOR NO KEY UPDATE SKIP LOCKED")).await.map(drop)
+        self.rows(access::refresh_access_classes(now, " FOR NO KEY UPDATE SKIP LOCKED"))
+            .await
+            .map(drop)
     }
 
     /// PostgreSQL evaluates a condition on no row before it reads any row.

@@ -97,7 +97,7 @@ async fn late_events(
 /// Updates access classes, collects the planner's statistics, and sets the last sequence that the feed has
 /// given.
 async fn finish(to: &mut PgConnection, tables: &str, feed: u64) -> Result<(), sqlx::Error> {
-    to.execute(Statement::plain(access::move_all_due("now()"))).await?;
+    to.execute(Statement::plain(access::refresh_all_access_classes("now()"))).await?;
     to.execute(Statement::plain(format!("ANALYZE {tables}"))).await?;
     // Last, because a rollback does not undo it.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";

@@ -175,8 +175,8 @@ impl Dialect for Sqlite {
         Ok(if first == 0 { last + 1..=last } else { first..=last })
     }
 
-    async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
-        self.writer.move_due(now).await
+    async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.writer.refresh_access_classes(now).await
     }
 
     /// SQLite has no statistics here: it assumes that a condition on any other indexed column is as

@@ -57,5 +57,5 @@ async fn finish(to: &mut SqliteConnection, feed: u64) -> Result<(), sqlx::Error>
     to.execute(Statement::plain(text)).await?;
     let text = "INSERT INTO sqlite_sequence (name, seq) VALUES ('events', $1)";
     to.execute(Statement::new(text, vec![Value::count(feed)])).await?;
-    to.execute(Statement::plain(access::move_all_due(NOW))).await.map(drop)
+    to.execute(Statement::plain(access::refresh_all_access_classes(NOW))).await.map(drop)
 }

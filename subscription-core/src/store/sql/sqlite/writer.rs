@@ -112,7 +112,7 @@ impl Writer {
         }
     }
 
-    pub(super) async fn move_due(&self, now: Timestamp) -> Result<(), StoreError> {
+    pub(super) async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
         self.ask(|answer| Job::Work(Work::MoveDue(now), answer)).await?
     }
 
@@ -352,7 +352,7 @@ async fn run_all(
     let mut prepared = None;
     while let Some(next @ [(first, _), ..]) = jobs.get(outcomes.len()..) {
         if let Work::MoveDue(now) = first {
-            connection.execute(access::move_due(*now, "")).await.map_err(failed)?;
+            connection.execute(access::refresh_access_classes(*now, "")).await.map_err(failed)?;
             outcomes.push(Ok(()));
             continue;
         }
