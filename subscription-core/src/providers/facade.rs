@@ -27,7 +27,7 @@ pub struct Providers {
     pub(super) service: SubscriptionService,
     sources: Arc<BTreeMap<Slug, Account>>,
     /// The observations that callers may request.
-    pub(super) asked_now: Arc<Allowance>,
+    pub(super) manual_sync_allowance: Arc<Allowance>,
 }
 
 /// A source with the memory of this process about it.
@@ -56,11 +56,11 @@ impl Providers {
                 },
             )
         };
-        let asked_now = Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND);
+        let manual_sync_allowance = Allowance::new(Duration::from_secs(1), OBSERVATIONS_PER_SECOND);
         Self {
             service,
             sources: Arc::new(sources.into_iter().map(account).collect()),
-            asked_now: Arc::new(asked_now),
+            manual_sync_allowance: Arc::new(manual_sync_allowance),
         }
     }
 

@@ -37,7 +37,7 @@ impl SubscriptionService {
         if new.status == SubscriptionStatus::Expired {
             return Ok(());
         }
-        let key = live_key(per, new, plan);
+        let key = one_live_key(per, new, plan);
         if new.live_key.as_ref() == Some(&key) {
             return Ok(());
         }
@@ -151,13 +151,13 @@ impl SubscriptionService {
             (OneLivePer::User, None) => Ok(other.user_id.to_string().into()),
             (OneLivePer::Product, None) => {
                 let plan = self.plan_by_id(other.subscription_plan_id).await?;
-                Ok(live_key(per, other, &plan))
+                Ok(one_live_key(per, other, &plan))
             }
         }
     }
 }
 
-fn live_key(per: OneLivePer, subscription: &Subscription, plan: &Plan) -> Box<str> {
+fn one_live_key(per: OneLivePer, subscription: &Subscription, plan: &Plan) -> Box<str> {
     let user = subscription.user_id;
     match (per, &plan.product_id) {
         (OneLivePer::User, _) => user.to_string().into(),

@@ -36,7 +36,7 @@ impl Providers {
         user_id: Option<UserId>,
     ) -> Result<ObservedNow, Error> {
         let account = self.expect(source)?;
-        if let Err(until) = self.asked_now.take(self.now()) {
+        if let Err(until) = self.manual_sync_allowance.take(self.now()) {
             return Ok(ObservedNow::Limited(until.since(self.now())));
         }
         let mut stored_event = self.sync_event(source, target.clone()).await?;
