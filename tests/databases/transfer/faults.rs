@@ -9,8 +9,8 @@ use subscription_core::{Payment, Subscription, SubscriptionStatus};
 use test_support::trials;
 use test_support::trials::Trial;
 
-use super::household::Household;
 use super::refusals::{faults, forged};
+use super::sample_records::SampleRecords;
 use super::{Movable, commit};
 use crate::{postgres, sqlite};
 
@@ -44,8 +44,8 @@ struct Home {
 
 async fn home() -> Home {
     let store = sqlite::fresh().await;
-    let mut household = Household::new();
-    let records = household.one_of_each();
+    let mut samples = SampleRecords::new();
+    let records = samples.one_of_each();
     let [
         plan,
         Record::Subscription(subscription),
@@ -61,7 +61,7 @@ async fn home() -> Home {
     let (plan, payment, user) = (plan.clone(), (**payment).clone(), (**user).clone());
     let mut writes = records;
     writes[1] = Record::from(subscription.clone());
-    let events = writes.iter().filter_map(|write| household.event(write)).collect();
+    let events = writes.iter().filter_map(|write| samples.event(write)).collect();
     let changes = subscription_core::store::ChangeSet { writes, events, ..Default::default() };
     store.commit(changes).await.unwrap();
     let file = String::from_utf8(store.moved_out().await).unwrap();
@@ -297,7 +297,7 @@ async fn numbers_that_leave_no_room_are_refused() {
 
 async fn of_many_faults_the_first_hundred_are_listed() {
     let (home, store) = (sqlite::fresh().await, sqlite::fresh().await);
-    Household::new().fill(&home, 130).await;
+    SampleRecords::new().fill(&home, 130).await;
     let file = String::from_utf8(home.moved_out().await).unwrap();
     let file = forged(&file, |lines| {
         for line in 2..132 {
@@ -314,7 +314,7 @@ async fn of_many_faults_the_first_hundred_are_listed() {
 
 async fn one_value_twice(store: &impl Movable) {
     let home = sqlite::fresh().await;
-    Household::new().fill(&home, 2).await;
+    SampleRecords::new().fill(&home, 2).await;
     let file = String::from_utf8(home.moved_out().await).unwrap();
     let empty = store.moved_out().await;
     let asked = ASKED.replace("END", "2025-02-28T00:00:00Z");

@@ -14,7 +14,7 @@ use test_support::service_world::{at, new_plan, of, once};
 use test_support::trials;
 use test_support::trials::Trial;
 
-use super::household::Household;
+use super::sample_records::SampleRecords;
 use super::{Movable, commit};
 use crate::{postgres, sqlite};
 
@@ -105,8 +105,8 @@ async fn moved<H: Movable + 'static, A: Movable + 'static>(home: Arc<H>, away: A
 }
 
 async fn a_result_must_be_one_that_its_operation_returns() {
-    let mut household = Household::new();
-    let records = household.one_of_each();
+    let mut samples = SampleRecords::new();
+    let records = samples.one_of_each();
     let results = records.iter().filter_map(|record| match record {
         Record::Plan(plan) => Some(IdempotencyResult::Plan(Arc::clone(plan))),
         Record::Subscription(of) => Some(IdempotencyResult::Subscription(Arc::clone(of))),

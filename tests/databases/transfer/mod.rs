@@ -3,11 +3,11 @@
 
 mod edits;
 mod faults;
-mod household;
 mod idempotency;
 mod providers;
 mod refusals;
 mod round_trips;
+mod sample_records;
 mod writers;
 
 use subscription_core::Store;

@@ -9,7 +9,7 @@ use test_support::trials;
 use test_support::trials::Trial;
 use tokio::io::{AsyncWriteExt as _, BufReader};
 
-use super::household::Household;
+use super::sample_records::SampleRecords;
 use super::{Movable, commit};
 use crate::records::plan;
 use crate::{postgres, sqlite};
@@ -38,7 +38,7 @@ async fn a_file() -> String {
 
 async fn a_file_of(sets: usize) -> String {
     let home = sqlite::fresh().await;
-    Household::new().fill(&home, sets).await;
+    SampleRecords::new().fill(&home, sets).await;
     String::from_utf8(home.moved_out().await).unwrap()
 }
 

@@ -12,8 +12,8 @@ use subscription_core::subscriptions::{
 use test_support::trials;
 use test_support::trials::Trial;
 
-use super::household::Household;
 use super::refusals::forged;
+use super::sample_records::SampleRecords;
 use super::{Movable, commit};
 use crate::records::{plan, subscription};
 use crate::{postgres, sqlite};
@@ -55,7 +55,7 @@ async fn there_and_back(
     back: &impl Movable,
     sets: usize,
 ) {
-    Household::new().fill(home, sets).await;
+    SampleRecords::new().fill(home, sets).await;
     let file = home.moved_out().await;
 
     let counts = away.move_in(&file).await.unwrap();
@@ -86,7 +86,7 @@ async fn from_a_server_to_a_file_and_back_is_the_same_to_the_byte() {
 
 async fn every_record_reads_back_equal_from_the_other_kind() {
     let (home, away) = (sqlite::fresh().await, postgres::fresh().await);
-    let records = Household::new().one_of_each();
+    let records = SampleRecords::new().one_of_each();
     commit(&home, records.clone()).await;
 
     away.move_in(&home.moved_out().await).await.unwrap();
@@ -160,15 +160,15 @@ async fn an_empty_store_moves_too() {
 }
 
 async fn feed_goes_on(home: &impl Movable, away: &impl Movable) {
-    let mut household = Household::new();
-    household.fill(home, 3).await;
+    let mut samples = SampleRecords::new();
+    samples.fill(home, 3).await;
     let events = home.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items;
     let last = events.last().unwrap().sequence;
     let forget = ChangeSet { forget_events: Some(last), ..ChangeSet::default() };
     home.commit(forget).await.unwrap();
 
     away.move_in(&home.moved_out().await).await.unwrap();
-    household.fill(away, 1).await;
+    samples.fill(away, 1).await;
 
     let events = away.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items;
     assert_eq!(events.first().unwrap().sequence, last + 1);
@@ -184,8 +184,8 @@ async fn the_feed_of_a_server_goes_on_though_all_events_are_forgotten() {
 }
 
 async fn goes_on(home: &impl Movable, away: &impl Movable) {
-    let mut household = Household::new();
-    household.fill(home, 20).await;
+    let mut samples = SampleRecords::new();
+    samples.fill(home, 20).await;
     let taken = plan("taken");
     commit(home, vec![Record::from(taken.clone())]).await;
     away.move_in(&home.moved_out().await).await.unwrap();
@@ -200,7 +200,7 @@ async fn goes_on(home: &impl Movable, away: &impl Movable) {
 
     let writes = vec![Record::from(plan("taken"))];
     let refused = away.commit(ChangeSet { writes, ..ChangeSet::default() }).await;
-    household.fill(away, 1).await;
+    samples.fill(away, 1).await;
     let changed = crate::records::renamed(&taken, "Renamed");
     commit(away, vec![Record::from(changed.clone())]).await;
 
@@ -219,7 +219,7 @@ async fn a_server_goes_on_after_a_move() {
 
 async fn both_ways_tell_how_far_they_are() {
     let (home, away) = (sqlite::fresh().await, sqlite::fresh().await);
-    Household::new().fill(&home, 600).await;
+    SampleRecords::new().fill(&home, 600).await;
     let (mut written, mut read): (Vec<Progress>, Vec<Progress>) = Default::default();
 
     let file = home.write(|progress| written.push(progress)).await.unwrap();

@@ -11,7 +11,7 @@ use test_support::trials;
 use test_support::trials::Trial;
 
 use super::Movable;
-use super::household::Household;
+use super::sample_records::SampleRecords;
 use crate::{postgres, sqlite};
 
 pub(super) fn trials() -> Vec<Trial> {
@@ -24,17 +24,17 @@ pub(super) fn trials_with_a_server() -> Vec<Trial> {
 
 async fn one_moment(home: &Arc<impl Movable + 'static>, away: &impl Movable, back: &impl Movable) {
     let stop = Arc::new(AtomicBool::new(false));
-    let mut household = Household::new();
+    let mut samples = SampleRecords::new();
     let mut others = Vec::new();
     for writer in 0..4 {
-        household.fill(&**home, 20).await;
+        samples.fill(&**home, 20).await;
         let (home, stop) = (Arc::clone(home), Arc::clone(&stop));
-        let mut household = household.fork(writer);
+        let mut samples = samples.fork(writer);
         others.push(tokio::spawn(async move {
             let mut written = 0;
             while !stop.load(Ordering::Relaxed) {
-                let writes = household.one_of_each();
-                let events = writes.iter().filter_map(|write| household.event(write)).collect();
+                let writes = samples.one_of_each();
+                let events = writes.iter().filter_map(|write| samples.event(write)).collect();
                 let changes = ChangeSet { writes, events, ..ChangeSet::default() };
                 home.commit(changes).await.unwrap();
                 written += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use subscription_core::auth::ClientKind;
 use test_support::service_world::of;
 
-use super::moods::{DAMAGED, HANGS, UNAVAILABLE, moody};
+use super::failing_store::{DAMAGED, HANGS, UNAVAILABLE, failing_store};
 use super::world::{Answer, HttpWorld, WEB, problem, text};
 
 const SHOP: &str = "https://shop.example";
@@ -173,7 +173,7 @@ async fn a_client_that_was_revoked_or_left_the_file_grants_no_preflight() {
 
 #[tokio::test]
 async fn origins_are_known_while_the_store_is_away() {
-    let (world, store) = moody().await;
+    let (world, store) = failing_store().await;
     world.pages("shop", &[SHOP]).await;
     assert_eq!(granted(&preflight(&world, SIGN_IN, SHOP).await), Some(SHOP));
 

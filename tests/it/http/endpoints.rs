@@ -8,8 +8,8 @@ use subscription_http::RateLimits;
 use super::documented::operations;
 use super::plan_changes::Shop;
 use super::rates::limited;
+use super::snapshots::{Snapshots, exchange, name_of};
 use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
-use super::written::{Snapshots, exchange, name_of};
 
 /// The ends of the paths of billing.
 const BILLING: [&str; 8] = [

@@ -8,13 +8,14 @@ use subscription_core::ManagedBy;
 use subscription_http::{Quota, RateLimits};
 
 use super::documented::DOCUMENT;
-use super::moods::{
-    DAMAGED, HANGS, KEY_RACES, Never, PANICS, RECORD_RACES, UNAVAILABLE, moody, without_provider,
+use super::failing_store::{
+    DAMAGED, HANGS, KEY_RACES, Never, PANICS, RECORD_RACES, UNAVAILABLE, failing_store,
+    without_provider,
 };
 use super::plan_changes::Shop;
 use super::rates::limited;
+use super::snapshots::{Snapshots, exchange};
 use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
-use super::written::{Snapshots, exchange};
 
 /// The codes of the contract.
 pub(super) const CODES: [(u16, &str); 63] = [
@@ -316,9 +317,9 @@ async fn about_people(world: &HttpWorld, code: &str) -> Option<Answer> {
     })
 }
 
-/// The answer to making a plan while the store is in a mood.
+/// The answer to making a plan while the store fails.
 async fn in_mood(mood: u8) -> Answer {
-    let (world, store) = moody().await;
+    let (world, store) = failing_store().await;
     store.spy.turn(mood);
     let headers = [("idempotency-key", "k"), ("x-request-id", "mine")];
     let plan = plan_body("pro").to_string();
@@ -328,7 +329,7 @@ async fn in_mood(mood: u8) -> Answer {
 
 /// The answer to a request whose body never comes.
 async fn without_body() -> Answer {
-    let (world, _) = moody().await;
+    let (world, _) = failing_store().await;
     let request = Request::post(PLANS)
         .header("host", "localhost")
         .header("client-id", &world.server)
@@ -441,7 +442,7 @@ async fn what_is_ours_to_mend_tells_the_request_and_nothing_else() {
 
 #[tokio::test]
 async fn a_store_that_is_away_is_not_ready_but_the_process_lives() {
-    let (world, store) = moody().await;
+    let (world, store) = failing_store().await;
     store.spy.turn(UNAVAILABLE);
 
     let ready = world.call("GET", "/health/ready", &[], "").await;
@@ -455,7 +456,7 @@ async fn a_store_that_is_away_is_not_ready_but_the_process_lives() {
 
 #[tokio::test]
 async fn a_store_is_asked_whether_it_is_ready_once_a_second_at_the_most() {
-    let (world, store) = moody().await;
+    let (world, store) = failing_store().await;
     let ready = async || world.call("GET", "/health/ready", &[], "").await.status;
     let second = || world.auth.clock.advance(Duration::from_secs(1));
     assert_eq!(ready().await, 200);

@@ -1,6 +1,6 @@
 //! Every route with every kind of caller, from one table.
 //!
-//! A new route needs a row in [`ROWS`], and a body in `household.rs` if `{}` is not a good one.
+//! A new route needs a row in [`ROWS`], and a body in `sample_records.rs` if `{}` is not a good one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use subscription_core::auth::{ClientKind, Scope};
 
 use self::Needs::{AnyClient, Client, Nothing, Person, PersonEvenExpired};
 use super::documented::operations;
-use super::household::Household;
+use super::sample_records::SampleRecords;
 use super::world::{Answer, WEB, text};
 
 /// A route, the callers that it is for, and the status that they get.
@@ -172,10 +172,10 @@ impl Caller {
     }
 }
 
-/// The `client-id` of a caller, made in a household.
-async fn credential(caller: Caller, house: &Household) -> Option<String> {
+/// The `client-id` of a caller, made among the sample records.
+async fn credential(caller: Caller, samples: &SampleRecords) -> Option<String> {
     let client = |id, may: fn(Caller, Scope) -> bool| {
-        house.world.client(id, ClientKind::Confidential, move |scope| may(caller, scope))
+        samples.world.client(id, ClientKind::Confidential, move |scope| may(caller, scope))
     };
     match caller {
         Caller::NoClient => None,
@@ -183,7 +183,7 @@ async fn credential(caller: Caller, house: &Household) -> Option<String> {
         Caller::Public => Some(WEB.into()),
         Caller::Revoked => {
             let credential = client("revoked", |_, _| true).await;
-            house.world.auth.auth.revoke_client(&"revoked".parse().unwrap()).await.unwrap();
+            samples.world.auth.auth.revoke_client(&"revoked".parse().unwrap()).await.unwrap();
             Some(credential)
         }
         Caller::Only(_) | Caller::AllBut(_) | Caller::All => {
@@ -216,15 +216,15 @@ fn every_route_has_a_row_and_every_row_is_a_route() {
 async fn a_client_that_a_route_is_not_for_is_refused_and_reads_and_writes_nothing() {
     let mut refused = 0;
     for caller in Caller::all() {
-        let house = Household::new().await;
-        let credential = credential(caller, &house).await;
+        let samples = SampleRecords::new().await;
+        let credential = credential(caller, &samples).await;
         // Brings the client into the cache.
-        house.call("GET /users", credential.as_deref(), None).await;
+        samples.call("GET /users", credential.as_deref(), None).await;
         for (route, needs, _) in ROWS {
             let Some(expected) = caller.refusal(*needs) else { continue };
-            let bearer = house.ann.bearer.as_str();
+            let bearer = samples.ann.bearer.as_str();
 
-            let answer = house.call(route, credential.as_deref(), Some(bearer)).await;
+            let answer = samples.call(route, credential.as_deref(), Some(bearer)).await;
 
             let what = format!("{route} by {caller:?}");
             is_answered(&answer, Err(expected), &what);
@@ -232,7 +232,7 @@ async fn a_client_that_a_route_is_not_for_is_refused_and_reads_and_writes_nothin
                 assert!(text(&answer.json()["detail"]).contains(scope.as_str()), "{what}");
             }
             // The look-up of a client that is not there cannot be cached.
-            let (reads, commits) = house.store.spy.take();
+            let (reads, commits) = samples.store.spy.take();
             let most = usize::from(caller == Caller::Unknown);
             assert!(reads <= most && commits == 0, "{what}: {reads} reads, {commits} commits");
             refused += 1;
@@ -252,10 +252,10 @@ async fn a_client_that_a_route_is_for_gets_its_answer() {
             if matches!(caller, Caller::AllBut(scope) if scope != Scope::AssertIp) {
                 continue;
             }
-            let house = Household::new().await;
-            let credential = credential(caller, &house).await;
+            let samples = SampleRecords::new().await;
+            let credential = credential(caller, &samples).await;
 
-            let answer = house.call(route, credential.as_deref(), None).await;
+            let answer = samples.call(route, credential.as_deref(), None).await;
 
             is_answered(&answer, Ok(*status), &format!("{route} by {caller:?}"));
         }
@@ -297,25 +297,25 @@ impl Token {
     }
 
     /// The header of a token of this kind, for a client with sessions.
-    async fn bearer(self, house: &Household, credential: &str) -> Option<String> {
-        let own = house.session(credential, "ann").await.unwrap().bearer;
+    async fn bearer(self, samples: &SampleRecords, credential: &str) -> Option<String> {
+        let own = samples.session(credential, "ann").await.unwrap().bearer;
         match self {
             Self::Missing => None,
             Self::Broken => Some(format!("{own}x")),
             Self::Expired => {
-                house.world.auth.clock.advance(Duration::from_mins(11));
+                samples.world.auth.clock.advance(Duration::from_mins(11));
                 Some(own)
             }
             Self::Revoked => {
                 let logout = "POST /authentication/tokens/logout";
-                house.call(logout, Some(credential), Some(&own)).await;
+                samples.call(logout, Some(credential), Some(&own)).await;
                 Some(own)
             }
             Self::OfAnotherClient => {
-                let other = house.world.client("other", ClientKind::Confidential, |_| true).await;
-                Some(house.session(&other, "ann").await.unwrap().bearer)
+                let other = samples.world.client("other", ClientKind::Confidential, |_| true).await;
+                Some(samples.session(&other, "ann").await.unwrap().bearer)
             }
-            Self::OfAnotherUser => Some(house.session(credential, "ben").await.unwrap().bearer),
+            Self::OfAnotherUser => Some(samples.session(credential, "ben").await.unwrap().bearer),
             Self::Own => Some(own),
         }
     }
@@ -329,11 +329,11 @@ async fn every_kind_of_token_gets_the_answer_that_its_route_has_for_it() {
         }
         for caller in [Caller::Public, Caller::Only(Scope::Auth), Caller::All] {
             for token in Token::ALL {
-                let house = Household::new().await;
-                let credential = credential(caller, &house).await.unwrap();
-                let bearer = token.bearer(&house, &credential).await;
+                let samples = SampleRecords::new().await;
+                let credential = credential(caller, &samples).await.unwrap();
+                let bearer = token.bearer(&samples, &credential).await;
 
-                let answer = house.call(route, Some(&credential), bearer.as_deref()).await;
+                let answer = samples.call(route, Some(&credential), bearer.as_deref()).await;
 
                 let what = format!("{route} by {caller:?} with a token {token:?}");
                 is_answered(&answer, token.expected(*needs, *status), &what);
@@ -345,25 +345,25 @@ async fn every_kind_of_token_gets_the_answer_that_its_route_has_for_it() {
 #[tokio::test]
 async fn another_persons_id_and_an_unknown_one_get_the_same_bytes_for_the_same_reads() {
     const UNKNOWN: &str = "01940000-0000-7000-8000-000000000000";
-    let house = Household::new().await;
-    let ben = Some(house.ben.bearer.as_str());
+    let samples = SampleRecords::new().await;
+    let ben = Some(samples.ben.bearer.as_str());
     // The first use of a token is noted in its session.
-    house.call("GET /authentication/tokens", Some(WEB), ben).await;
+    samples.call("GET /authentication/tokens", Some(WEB), ben).await;
     let routes = ROWS.iter().filter(|(_, needs, _)| matches!(needs, Person(Some(_))));
 
     for (route, needs, status) in routes {
         let (_, pattern) = route.split_once(' ').unwrap();
-        let foreign = house.call(route, Some(WEB), ben).await;
-        let foreign_calls = house.store.spy.take();
-        let path = house.path(pattern);
+        let foreign = samples.call(route, Some(WEB), ben).await;
+        let foreign_calls = samples.store.spy.take();
+        let path = samples.path(pattern);
         let own = path.split('/').find(|part| part.len() == UNKNOWN.len()).unwrap();
         let unknown_path = path.replace(own, UNKNOWN);
-        let unknown = house.call_at(route, &unknown_path, Some(WEB), ben).await;
+        let unknown = samples.call_at(route, &unknown_path, Some(WEB), ben).await;
 
         is_answered(&foreign, Token::OfAnotherUser.expected(*needs, *status), route);
         // A detail may repeat the id that was sent.
         assert_eq!(unknown.text().replace(UNKNOWN, own), foreign.text(), "{route}");
         assert_eq!(unknown.headers, foreign.headers, "{route}");
-        assert_eq!(house.store.spy.take(), foreign_calls, "{route}");
+        assert_eq!(samples.store.spy.take(), foreign_calls, "{route}");
     }
 }

@@ -19,7 +19,7 @@ use subscription_http::RateLimits;
 use test_support::service_world::of;
 
 use super::endpoints::Shown;
-use super::moods::{HANGS, Never, UNAVAILABLE, moody};
+use super::failing_store::{HANGS, Never, UNAVAILABLE, failing_store};
 use super::rates::limited;
 use super::world::{Answer, HttpWorld, plan_body, problem, text};
 
@@ -315,7 +315,7 @@ async fn thirty_two_large_webhooks_arrive_at_once_and_small_ones_beside_them() {
 
 #[tokio::test]
 async fn a_webhook_that_cannot_be_stored_is_to_be_sent_again() {
-    let (world, store) = moody().await;
+    let (world, store) = failing_store().await;
     for (mood, code) in [(UNAVAILABLE, "store_unavailable"), (HANGS, "overloaded")] {
         store.spy.turn(mood);
         let refused = world.webhook(&event("evt_1", SUBSCRIPTION)).await;

@@ -14,7 +14,7 @@ use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_b
 use crate::auth::world::AuthWorld;
 
 /// A world with Ann, who has a subscription with a payment, and Ben, who has none.
-pub(super) struct Household {
+pub(super) struct SampleRecords {
     pub(super) world: HttpWorld,
     pub(super) store: Arc<SpyStore<CallCounts>>,
     pub(super) ann: Person,
@@ -33,7 +33,7 @@ pub(super) struct Household {
     endpoint: String,
 }
 
-impl Household {
+impl SampleRecords {
     pub(super) async fn new() -> Self {
         let store = SpyStore::new(CallCounts::default());
         let cached = Arc::new(CachedStore::new(Arc::clone(&store), Duration::from_hours(1)));

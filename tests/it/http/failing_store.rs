@@ -25,7 +25,7 @@ use crate::auth::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key
 
 /// The misbehaviour of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Moody(AtomicU8);
+pub(crate) struct FailingStore(AtomicU8);
 
 pub(crate) const UNAVAILABLE: u8 = 1;
 pub(crate) const DAMAGED: u8 = 2;
@@ -34,14 +34,14 @@ pub(crate) const HANGS: u8 = 4;
 pub(crate) const KEY_RACES: u8 = 5;
 pub(crate) const RECORD_RACES: u8 = 6;
 
-impl Moody {
-    pub(crate) fn turn(&self, mood: u8) {
-        self.0.store(mood, Ordering::SeqCst);
+impl FailingStore {
+    pub(crate) fn turn(&self, failure: u8) {
+        self.0.store(failure, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
-impl Spy for Moody {
+impl Spy for FailingStore {
     async fn before(&self, _: Call) {
         match self.0.load(Ordering::SeqCst) {
             PANICS => panic!("a secret of the store: postgres://admin:hunter2@db"),
@@ -66,9 +66,9 @@ impl Spy for Moody {
     }
 }
 
-/// A world over a store that can be put in a mood.
-pub(crate) async fn moody() -> (HttpWorld, Arc<SpyStore<Moody>>) {
-    let store = SpyStore::new(Moody::default());
+/// A world over a store that fails as it is told to.
+pub(crate) async fn failing_store() -> (HttpWorld, Arc<SpyStore<FailingStore>>) {
+    let store = SpyStore::new(FailingStore::default());
     let auth = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
     let brief = Timeouts::default()
         .with_body(Duration::from_millis(20))

@@ -39,12 +39,12 @@ const TEXTS: [&str; 7] =
     ["a", "Größe", r#"a "quote" and a \ "#, "日本 語", "🏠 moving", "\u{2028}x", r"\u0041 {} </b>"];
 
 /// Makes records by chance. The seed repeats them.
-pub(super) struct Household {
+pub(super) struct SampleRecords {
     random: SeededRandomness,
     made: u64,
 }
 
-impl Household {
+impl SampleRecords {
     /// Of the seed to repeat, or one that nobody has tried yet.
     pub(super) fn new() -> Self {
         Self { random: SeededRandomness::new(test_support::seed::seed()), made: 0 }
