@@ -17,14 +17,14 @@ use subscription_core::store::{
 };
 use subscription_core::{Store, Version};
 
+use crate::database::Database;
 use crate::http::CLIENT;
 use crate::ledger::{Kind, Login, Record, State};
-use crate::place::Place;
 use crate::writer::Writer;
 
 /// Panics at the first thing that is missing, half there, or too much.
-pub(crate) fn audit(place: &Place, writers: &[Writer]) {
-    place.look(async |store| {
+pub(crate) fn audit(database: &Database, writers: &[Writer]) {
+    database.look(async |store| {
         let events = Events::read(store).await;
         let records: Vec<_> = writers.iter().flat_map(|writer| &writer.records).collect();
         assert!(!records.is_empty());
@@ -46,7 +46,7 @@ pub(crate) fn audit(place: &Place, writers: &[Writer]) {
         let told = events.0.keys().filter(|subject| is_record(subject)).cloned().collect();
         assert_eq!(known, told, "records and events");
     });
-    place.check_file();
+    database.check_file();
 }
 
 const fn is_record(subject: &Subject) -> bool {

@@ -7,8 +7,8 @@ use serde_json::json;
 use test_support::trials;
 use test_support::trials::Trial;
 
+use crate::database::Database;
 use crate::http::{Answer, Connection, Request, text};
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -20,15 +20,15 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn billing_is_paused_and_resumed_while_the_server_runs() {
-    let (folder, place) = (folder(), Place::schema());
-    let server = Running::start(&folder, &place.url(), &[]);
+    let (folder, database) = (folder(), Database::schema());
+    let server = Running::start(&folder, &database.url(), &[]);
     let is_paused = || {
         let metrics = server.connect().sure(&Request::get("/metrics")).body;
         metrics.contains("subscription_http_billing_paused 1\n")
     };
     for (command, paused) in [("pause", true), ("resume", false)] {
         let mut billing = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
-        billing.args(["billing", command, "--database", &place.url()]).current_dir(&folder);
+        billing.args(["billing", command, "--database", &database.url()]).current_dir(&folder);
 
         assert!(billing.status().unwrap().success());
 
@@ -45,22 +45,22 @@ fn refresh(connection: &mut Connection, token: &str) -> Answer {
 fn tokens_that_are_newer_than_a_restored_file_are_refused() {
     let folder = folder();
     let (file, copy) = (folder.join("store.db"), folder.join("copy.db"));
-    let place = Place::Sqlite(file.clone());
-    let server = Running::start(&folder, &place.url(), &[]);
+    let database = Database::Sqlite(file.clone());
+    let server = Running::start(&folder, &database.url(), &[]);
     let body = json!({ "access_token": "believed", "email": "ada@example.com" }).to_string();
     let sign_up = Request::post("/authentication/sign-up", &body);
     let signed_up = server.connect().sure(&sign_up).expect(201).json();
     let first = text(&signed_up, "refresh_token");
     server.stop();
     fs::copy(&file, &copy).unwrap();
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
     let mut connection = server.connect();
     let second = text(&refresh(&mut connection, &first).expect(200).json(), "refresh_token");
     let third = text(&refresh(&mut connection, &second).expect(200).json(), "refresh_token");
     server.stop();
 
     fs::copy(&copy, &file).unwrap();
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
 
     let mut connection = server.connect();
     for newer in [&third, &second] {
@@ -72,5 +72,5 @@ fn tokens_that_are_newer_than_a_restored_file_are_refused() {
     let log = server.stop();
     assert!(log.contains("was an old backup restored?"), "{log}");
     assert!(!log.contains(&third) && !log.contains("panicked"), "{log}");
-    place.check_file();
+    database.check_file();
 }

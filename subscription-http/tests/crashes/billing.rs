@@ -20,9 +20,9 @@ use test_support::cluster::Cluster;
 use test_support::trials::Trial;
 use test_support::{seed, trials};
 
+use crate::database::{Database, blocking};
 use crate::http::{Request, text};
 use crate::leaders::{TAKEN_OVER, leader, leaders};
-use crate::place::{Place, blocking};
 use crate::running::{Running, folder, until};
 
 /// The kills of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
@@ -58,13 +58,13 @@ pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
 
 /// A subscription that the server made, to be copied.
 struct Template {
-    place: Place,
+    database: Database,
     subscription: Arc<Subscription>,
 }
 
 impl Template {
     /// Lets a server create a daily plan and a subscription to it.
-    fn made_by(server: Running, place: Place) -> Self {
+    fn made_by(server: Running, database: Database) -> Self {
         let mut connection = server.connect();
         let plan = json!({"name": "Daily", "slug": "daily", "price": 1, "currency": "EUR", "billing_cycle": "daily"});
         let plan = connection.sure(&Request::post("/subscription-plans", &plan.to_string()));
@@ -75,10 +75,10 @@ impl Template {
         let id: SubscriptionId = text(&made.json(), "id").parse().unwrap();
         server.stop();
         let mut found = None;
-        place.look(async |store| {
+        database.look(async |store| {
             found = store.get_as::<Subscription>(&id).await.unwrap();
         });
-        Self { place, subscription: found.unwrap() }
+        Self { database, subscription: found.unwrap() }
     }
 
     /// Adds copies that have missed periods: each asks for as many payments. Every second one has a change of
@@ -90,7 +90,7 @@ impl Template {
         let mut ids = Vec::with_capacity(count);
         let copy = |nth: usize| self.copy(renews_at, nth % 2 == 1);
         let sets = |count| (0..count).map(copy).collect::<Vec<_>>();
-        self.place.look(async |store| {
+        self.database.look(async |store| {
             for first in (0..count).step_by(200) {
                 let (made, sets): (Vec<_>, _) = sets((count - first).min(200)).into_iter().unzip();
                 ids.extend(made);
@@ -141,7 +141,7 @@ impl Template {
     /// Checks that each subscription was asked for each of its periods once, and that none is due.
     fn audit(&self, ids: &[SubscriptionId], periods: usize) {
         let now = SystemClock.now();
-        self.place.look(async |store| {
+        self.database.look(async |store| {
             let due = DueSubscriptions::until(now).with_limit(PageLimit::MAX);
             assert_eq!(store.due_subscriptions(due).await.unwrap().items, []);
             // Some at a time: ten thousand one after the other take long.
@@ -200,26 +200,26 @@ fn has_caught_up(running: &Running) -> bool {
 
 const SETTINGS: [&str; 4] = ["--users", "any", "--database-connections", "4"];
 
-fn start(place: &Place) -> Running {
-    Running::start(&folder(), &place.url(), &SETTINGS)
+fn start(database: &Database) -> Running {
+    Running::start(&folder(), &database.url(), &SETTINGS)
 }
 
 fn a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_sqlite() {
-    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, SQLite", &Place::file());
+    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, SQLite", &Database::file());
 }
 
 fn a_kill_in_a_round_of_the_billing_asks_for_no_period_twice_postgres() {
-    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, PostgreSQL", &Place::schema());
+    a_kill_in_a_round_asks_for_no_period_twice("kills of billing, PostgreSQL", &Database::schema());
 }
 
-fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
+fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, database: &Database) {
     let (rng, kills) = (seed::rng(story), seed::steps(KILLS));
-    let template = Template::made_by(start(place), place.clone());
+    let template = Template::made_by(start(database), database.clone());
     let (mut ids, mut taken) = (Vec::new(), 0);
 
     for _ in 0..kills {
         ids.extend(template.add(DUE, PERIODS));
-        let server = start(place);
+        let server = start(database);
         // Some rounds are left.
         let (goal, mut seen) = (rng.below(DUE), 0);
         until("some steps", || {
@@ -230,10 +230,10 @@ fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
         // The number changes between two rounds: the kill is to come within one.
         std::thread::sleep(Duration::from_micros(rng.below(ROUND_MICROS)));
         server.kill();
-        place.check_file();
+        database.check_file();
     }
 
-    let (last, all) = (start(place), ids.len() * PERIODS + ids.len() / 2);
+    let (last, all) = (start(database), ids.len() * PERIODS + ids.len() / 2);
     println!("{story}: {kills} kills, {taken} of {all} steps seen before them");
     until("nothing is due", || has_caught_up(&last));
     last.stop();
@@ -242,11 +242,11 @@ fn a_kill_in_a_round_asks_for_no_period_twice(story: &str, place: &Place) {
 
 /// Rounds take 200 steps where nobody waits, and 20 where clients have sent requests a moment ago.
 fn a_catch_up_makes_way_for_requests() {
-    let place = Place::file();
-    let template = Template::made_by(start(&place), place.clone());
+    let database = Database::file();
+    let template = Template::made_by(start(&database), database.clone());
     let catch_up = |request: Option<&Request>| {
         let due = template.add(600, 1);
-        let server = start(&place);
+        let server = start(&database);
         let mut client = server.connect();
         until("nothing is due", || {
             if let Some(request) = request {
@@ -272,9 +272,9 @@ fn a_catch_up_makes_way_for_requests() {
 }
 
 fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
-    let place = Place::schema();
-    let template = Template::made_by(start(&place), place.clone());
-    let mut instances: Vec<_> = (0..3).map(|_| start(&place)).collect();
+    let database = Database::schema();
+    let template = Template::made_by(start(&database), database.clone());
+    let mut instances: Vec<_> = (0..3).map(|_| start(&database)).collect();
     let first = leader(&mut instances);
     let ids = template.add(LATER, PERIODS);
     until("it takes steps", || steps(&first) > 0);
@@ -291,9 +291,9 @@ fn another_instance_goes_on_with_the_billing_once_the_leader_is_killed() {
 }
 
 fn two_leaders_after_a_pause_ask_for_no_period_twice() {
-    let place = Place::schema();
-    let template = Template::made_by(start(&place), place.clone());
-    let mut instances: Vec<_> = (0..2).map(|_| start(&place)).collect();
+    let database = Database::schema();
+    let template = Template::made_by(start(&database), database.clone());
+    let mut instances: Vec<_> = (0..2).map(|_| start(&database)).collect();
     let paused = leader(&mut instances);
     let ids = template.add(LATER, PERIODS);
     until("it takes steps", || steps(&paused) > 0);
@@ -313,9 +313,9 @@ fn two_leaders_after_a_pause_ask_for_no_period_twice() {
 
 fn eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each() {
     let mut cluster = Cluster::start(false).unwrap();
-    let place = Place::Postgres(cluster.url());
-    let template = Template::made_by(start(&place), place.clone());
-    let instances: Vec<_> = (0..8).map(|_| start(&place)).collect();
+    let database = Database::Postgres(cluster.url());
+    let template = Template::made_by(start(&database), database.clone());
+    let instances: Vec<_> = (0..8).map(|_| start(&database)).collect();
     until("one leads", || leaders(&instances) == 1);
     let ids = template.add(10_000, 1);
     until("it takes steps", || instances.iter().any(|running| steps(running) > 0));

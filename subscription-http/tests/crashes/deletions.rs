@@ -15,8 +15,8 @@ use subscription_core::{
     Store, Subscription, SubscriptionId, SubscriptionStatus, SystemRandomness, Timestamp, UserId,
 };
 
+use crate::database::Database;
 use crate::http::{CLIENT, Connection, Request, text};
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 use test_support::seed;
 use test_support::trials;
@@ -42,21 +42,21 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn accounts_of_callers_who_leave_are_whole_or_gone_sqlite() {
-    accounts_of_callers_who_leave_are_whole_or_gone("callers who leave, SQLite", &Place::file());
+    accounts_of_callers_who_leave_are_whole_or_gone("callers who leave, SQLite", &Database::file());
 }
 
 fn accounts_of_callers_who_leave_are_whole_or_gone_postgres() {
     let story = "callers who leave, PostgreSQL";
-    accounts_of_callers_who_leave_are_whole_or_gone(story, &Place::schema());
+    accounts_of_callers_who_leave_are_whole_or_gone(story, &Database::schema());
 }
 
 fn a_large_account_is_whole_or_gone_after_a_kill_sqlite() {
-    a_large_account_is_whole_or_gone_after_a_kill("kills of deletions, SQLite", &Place::file());
+    a_large_account_is_whole_or_gone_after_a_kill("kills of deletions, SQLite", &Database::file());
 }
 
 fn a_large_account_is_whole_or_gone_after_a_kill_postgres() {
     let story = "kills of deletions, PostgreSQL";
-    a_large_account_is_whole_or_gone_after_a_kill(story, &Place::schema());
+    a_large_account_is_whole_or_gone_after_a_kill(story, &Database::schema());
 }
 
 /// Somebody with an account.
@@ -142,8 +142,8 @@ impl Owner {
     }
 }
 
-fn accounts_of_callers_who_leave_are_whole_or_gone(story: &str, place: &Place) {
-    let server = Running::start(&folder(), &place.url(), &[]);
+fn accounts_of_callers_who_leave_are_whole_or_gone(story: &str, database: &Database) {
+    let server = Running::start(&folder(), &database.url(), &[]);
     let mut connection = server.connect();
     let plan = plan(&mut connection);
     let mut owners = Vec::new();
@@ -204,9 +204,9 @@ async fn left(store: &dyn Store, user: &str) -> (Option<bool>, usize, usize) {
     }
 }
 
-fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
+fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, database: &Database) {
     let (rng, folder) = (seed::rng(story), folder());
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
     let mut connection = server.connect();
     let plan = plan(&mut connection);
     let owner = |nth| Owner::new(&mut connection, &format!("u{nth}"), &plan);
@@ -215,8 +215,8 @@ fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
     let (mut whole, mut closing, mut gone) = (0, 0, 0);
 
     for (round, owner) in owners.iter().enumerate() {
-        place.look(async |store| multiply(store, &owner.subscription).await);
-        let server = Running::start(&folder, &place.url(), &[]);
+        database.look(async |store| multiply(store, &owner.subscription).await);
+        let server = Running::start(&folder, &database.url(), &[]);
         let leaving = owner.leave(&server);
         if round % 2 == 0 {
             let mut connection = server.connect();
@@ -225,19 +225,19 @@ fn a_large_account_is_whole_or_gone_after_a_kill(story: &str, place: &Place) {
         }
         std::thread::sleep(Duration::from_millis(rng.below(40)));
         server.kill();
-        place.check_file();
-        place.look(async |store| match left(store, &owner.user).await {
+        database.check_file();
+        database.look(async |store| match left(store, &owner.user).await {
             (None, 0, 0) => gone += 1,
             (Some(true), 1.., 0..=SUBSCRIPTIONS) => closing += 1,
             (Some(false), 1.., SUBSCRIPTIONS) => whole += 1,
             half => panic!("{half:?}"),
         });
 
-        let server = Running::start(&folder, &place.url(), &[]);
+        let server = Running::start(&folder, &database.url(), &[]);
         let is_gone = owner.is_gone(&mut server.connect(), &plan);
         server.kill();
 
-        place.look(async |store| {
+        database.look(async |store| {
             let (closing, sessions, live) = left(store, &owner.user).await;
             assert_eq!(closing, (!is_gone).then_some(false));
             let alive = if is_gone { 0 } else { SUBSCRIPTIONS + 1 };

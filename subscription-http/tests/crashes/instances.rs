@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::audit::audit;
+use crate::database::Database;
 use crate::http::{Answer, Connection, Cut, Request, text};
 use crate::load::under_load;
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 use crate::writer::{Trouble, Writer, settled};
 use test_support::seed;
@@ -33,13 +33,14 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Servers with the same keys.
 struct Instances {
     folder: PathBuf,
-    place: Place,
+    database: Database,
     running: Vec<Running>,
 }
 
 impl Instances {
     fn start(count: usize) -> Self {
-        let mut instances = Self { folder: folder(), place: Place::schema(), running: Vec::new() };
+        let mut instances =
+            Self { folder: folder(), database: Database::schema(), running: Vec::new() };
         for _ in 0..count {
             instances.add();
         }
@@ -49,7 +50,7 @@ impl Instances {
     fn add(&mut self) -> SocketAddr {
         // Else every one has as many connections as if it were alone.
         let few = ["--database-connections", "8"];
-        let started = Running::start(&self.folder, &self.place.url(), &few);
+        let started = Running::start(&self.folder, &self.database.url(), &few);
         let address = started.address;
         self.running.push(started);
         address
@@ -97,10 +98,10 @@ fn plan(slug: &str) -> String {
 
 /// The first in a folder makes them, in development.
 fn instances_that_start_at_once_have_the_same_keys() {
-    let place = Place::schema();
+    let database = Database::schema();
     for _ in 0..5 {
         let folder = folder();
-        let start = || Running::start(&folder, &place.url(), &["--database-connections", "2"]);
+        let start = || Running::start(&folder, &database.url(), &["--database-connections", "2"]);
         let keys = |server: Running| {
             server.connect().sure(&Request::get("/.well-known/jwks.json")).expect(200).body
         };
@@ -316,6 +317,6 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
     for running in instances.running.drain(..) {
         running.stop();
     }
-    audit(&instances.place, &writers);
+    audit(&instances.database, &writers);
     println!("{story}: {ROUNDS} of them, {answered} answered steps; {}", settled(&writers));
 }

@@ -1,8 +1,8 @@
 //! The program is killed while it writes.
 
 use crate::audit::audit;
+use crate::database::Database;
 use crate::load::{beside_readers, leave_when_cut, seconds, some_moment, under_load};
-use crate::place::Place;
 use crate::running::{Running, folder};
 use crate::writer::{Writer, settled};
 use test_support::seed;
@@ -22,14 +22,14 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn a_kill_loses_nothing_that_was_answered_sqlite() {
-    a_kill_loses_nothing_that_was_answered("kills over SQLite", &Place::file());
+    a_kill_loses_nothing_that_was_answered("kills over SQLite", &Database::file());
 }
 
 fn a_kill_loses_nothing_that_was_answered_postgres() {
-    a_kill_loses_nothing_that_was_answered("kills over PostgreSQL", &Place::schema());
+    a_kill_loses_nothing_that_was_answered("kills over PostgreSQL", &Database::schema());
 }
 
-fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
+fn a_kill_loses_nothing_that_was_answered(story: &str, database: &Database) {
     let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
     let rounds = if seconds().is_some() { LONG_ROUNDS } else { ROUNDS };
     let mut writers = Writer::some(6, &rng);
@@ -38,7 +38,7 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
     }
 
     for round in 0..rounds {
-        let server = Running::start(&folder, &place.url(), &[]);
+        let server = Running::start(&folder, &database.url(), &[]);
         for writer in &mut writers {
             writer.check(&mut server.connect());
         }
@@ -54,15 +54,15 @@ fn a_kill_loses_nothing_that_was_answered(story: &str, place: &Place) {
         });
         // Every other time the server itself is the first to see the file again.
         if round % 2 == 0 {
-            place.check_file();
+            database.check_file();
         }
     }
 
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
     for writer in &mut writers {
         writer.check(&mut server.connect());
     }
     server.kill();
-    audit(place, &writers);
+    audit(database, &writers);
     println!("{story}: {rounds} kills, {answered} answered steps; {}", settled(&writers));
 }

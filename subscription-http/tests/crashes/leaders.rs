@@ -6,8 +6,8 @@ use test_support::cluster::Cluster;
 use test_support::trials;
 use test_support::trials::Trial;
 
+use crate::database::Database;
 use crate::http::Request;
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 /// How soon another instance leads.
@@ -45,8 +45,8 @@ pub(crate) fn leader(instances: &mut Vec<Running>) -> Running {
 }
 
 fn one_of_several_leads_and_another_does_once_it_is_killed_or_stops() {
-    let (place, folder) = (Place::schema(), folder());
-    let start = || Running::start(&folder, &place.url(), &["--database-connections", "4"]);
+    let (database, folder) = (Database::schema(), folder());
+    let start = || Running::start(&folder, &database.url(), &["--database-connections", "4"]);
     let mut instances: Vec<_> = (0..4).map(|_| start()).collect();
 
     for is_killed in [true, false, true] {
@@ -65,8 +65,8 @@ fn one_of_several_leads_and_another_does_once_it_is_killed_or_stops() {
 }
 
 fn an_instance_that_was_paused_no_longer_leads_and_does_no_harm() {
-    let (place, folder) = (Place::schema(), folder());
-    let start = || Running::start(&folder, &place.url(), &["--database-connections", "4"]);
+    let (database, folder) = (Database::schema(), folder());
+    let start = || Running::start(&folder, &database.url(), &["--database-connections", "4"]);
     let mut instances = vec![start(), start()];
     let paused = leader(&mut instances);
 
@@ -128,17 +128,17 @@ fn idle_instances_read_little_and_write_nothing() {
 
 /// The database of the second instance has a clock of its own: a function that comes before PostgreSQL's.
 fn an_instance_with_a_wrong_clock_is_not_ready_writes_nothing_and_logs_why() {
-    let place = Place::schema();
+    let database = Database::schema();
     let plan = r#"{"name":"P","slug":"p","price":1,"billing_cycle":"daily"}"#;
     let create = Request::post("/subscription-plans", plan);
-    let right = Running::start(&folder(), &place.url(), &["--database-connections", "4"]);
+    let right = Running::start(&folder(), &database.url(), &["--database-connections", "4"]);
     until("one leads", || leads(&right));
-    place.execute(
+    database.execute(
         "CREATE FUNCTION clock_timestamp() RETURNS timestamptz LANGUAGE sql \
          AS $$ SELECT pg_catalog.clock_timestamp() + interval '400 days' $$",
     );
 
-    let own_functions_first = format!("{}%2Cpg_catalog", place.url());
+    let own_functions_first = format!("{}%2Cpg_catalog", database.url());
     let wrong = Running::start(&folder(), &own_functions_first, &["--database-connections", "4"]);
 
     until("it is not ready", || wrong.status("/health/ready") == 503);

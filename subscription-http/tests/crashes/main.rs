@@ -9,6 +9,7 @@
 mod audit;
 mod backup;
 mod billing;
+mod database;
 mod deletions;
 mod http;
 mod instances;
@@ -17,7 +18,6 @@ mod leaders;
 mod ledger;
 mod load;
 mod outages;
-mod place;
 mod providers;
 mod running;
 mod stops;
@@ -67,5 +67,5 @@ fn main() {
         ),
     ];
     // They wait for servers that start and end: one more leaves no core idle.
-    needs::run(groups, 1, place::stop)
+    needs::run(groups, 1, database::stop)
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use test_support::cluster::Cluster;
 
 use crate::audit::audit;
+use crate::database::Database;
 use crate::http::{Connection, Request};
 use crate::load::{some_moment, under_load};
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 use crate::writer::{Trouble, Writer, settled};
 use test_support::seed;
@@ -47,9 +47,9 @@ fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
 fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
     const ROUNDS: usize = 3;
     let mut cluster = Cluster::start(true).unwrap();
-    let (place, rng) = (Place::Postgres(cluster.url()), seed::rng(story));
+    let (database, rng) = (Database::Postgres(cluster.url()), seed::rng(story));
     let mut writers = Writer::some(6, &rng);
-    let server = Running::start(&folder(), &place.url(), &[]);
+    let server = Running::start(&folder(), &database.url(), &[]);
 
     let (answered, refused) = under_load(&mut writers, server.address, try_again, |progress| {
         for _ in 0..ROUNDS {
@@ -69,7 +69,7 @@ fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
         writer.check(&mut server.connect());
     }
     server.stop();
-    audit(&place, &writers);
+    audit(&database, &writers);
     println!(
         "{story}: {ROUNDS} of them, {answered} answered steps, {refused} refused; {}",
         settled(&writers)

@@ -16,8 +16,8 @@ use test_support::simulation::providers::invariants::{AT_THE_END, End, Records};
 use test_support::trials::Trial;
 use test_support::{seed, trials};
 
+use crate::database::Database;
 use crate::http::{Request, text};
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 /// The kills of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
@@ -35,11 +35,19 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn a_kill_while_webhooks_are_applied_loses_none_sqlite() {
-    kills("kills while webhooks are applied, SQLite", &Place::file(), ProviderKind::LemonSqueezy);
+    kills(
+        "kills while webhooks are applied, SQLite",
+        &Database::file(),
+        ProviderKind::LemonSqueezy,
+    );
 }
 
 fn a_kill_while_webhooks_are_applied_loses_none_postgres() {
-    kills("kills while webhooks are applied, PostgreSQL", &Place::schema(), ProviderKind::Stripe);
+    kills(
+        "kills while webhooks are applied, PostgreSQL",
+        &Database::schema(),
+        ProviderKind::Stripe,
+    );
 }
 
 fn now() -> i64 {
@@ -76,7 +84,7 @@ fn open(server: &Running) -> usize {
 }
 
 #[expect(clippy::too_many_lines, reason = "one story from the start to the last kill")]
-fn kills(story: &str, place: &Place, kind: ProviderKind) {
+fn kills(story: &str, database: &Database, kind: ProviderKind) {
     let (rng, kills) = (seed::rng(story), seed::steps(KILLS));
     let provider = FakeProvider::start(Account::new(kind, now()).into_shared());
     let users: Vec<_> = (0..3)
@@ -94,7 +102,7 @@ fn kills(story: &str, place: &Place, kind: ProviderKind) {
     );
     std::fs::write(&settings, file).unwrap();
     let more = ["--users", "any", "--config", settings.to_str().unwrap()];
-    let start = || Running::start(&folder(), &place.url(), &more);
+    let start = || Running::start(&folder(), &database.url(), &more);
     let mut records = Records::default();
     let first = start();
     for price in &PRICES[..=ONE_TIME] {
@@ -128,7 +136,7 @@ fn kills(story: &str, place: &Place, kind: ProviderKind) {
         until("some objects are fetched, if any", || is_fetched() || open(&server) == 0);
         std::thread::sleep(Duration::from_micros(rng.below(APPLYING_MICROS)));
         server.kill();
-        place.check_file();
+        database.check_file();
     }
 
     let last = start();
@@ -137,7 +145,7 @@ fn kills(story: &str, place: &Place, kind: ProviderKind) {
     last.stop();
     println!("{story}: {kills} kills, {} requests to the provider", provider.requests().len());
     assert_eq!(provider.writes(), 0);
-    place.look(async |store| {
+    database.look(async |store| {
         let query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
         let subscriptions = store.list_as::<Subscription>(query).await.unwrap().items;
         let mut payments = Vec::new();

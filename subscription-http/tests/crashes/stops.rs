@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::audit::audit;
+use crate::database::Database;
 use crate::http::Request;
 use crate::load::{leave_when_unanswered, some_moment, under_load};
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 use crate::writer::Writer;
 use test_support::seed;
@@ -34,20 +34,20 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn a_stop_loses_nothing_and_breaks_no_answer_off_sqlite() {
-    a_stop_loses_nothing_and_breaks_no_answer_off("stops over SQLite", &Place::file());
+    a_stop_loses_nothing_and_breaks_no_answer_off("stops over SQLite", &Database::file());
 }
 
 fn a_stop_loses_nothing_and_breaks_no_answer_off_postgres() {
-    a_stop_loses_nothing_and_breaks_no_answer_off("stops over PostgreSQL", &Place::schema());
+    a_stop_loses_nothing_and_breaks_no_answer_off("stops over PostgreSQL", &Database::schema());
 }
 
-fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, place: &Place) {
+fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, database: &Database) {
     let (rng, folder) = (seed::rng(story), folder());
     let (mut answered, mut longest) = (0, Duration::ZERO);
     let mut writers = Writer::some(6, &rng);
 
     for _ in 0..ROUNDS {
-        let server = Running::start(&folder, &place.url(), &[]);
+        let server = Running::start(&folder, &database.url(), &[]);
         for writer in &mut writers {
             writer.check(&mut server.connect());
         }
@@ -64,24 +64,24 @@ fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, place: &Place) {
         assert!(ended.0 < DRAIN, "{:?}", ended.0);
         longest = longest.max(ended.0);
         answered += ended.1;
-        audit(place, &writers);
+        audit(database, &writers);
     }
 
     println!("{story}: {ROUNDS} stops, {answered} answered steps, {longest:?} at the longest");
 }
 
 fn what_is_under_way_at_a_stop_is_finished_sqlite() {
-    what_is_under_way_at_a_stop_is_finished(&Place::file());
+    what_is_under_way_at_a_stop_is_finished(&Database::file());
 }
 
 fn what_is_under_way_at_a_stop_is_finished_postgres() {
-    what_is_under_way_at_a_stop_is_finished(&Place::schema());
+    what_is_under_way_at_a_stop_is_finished(&Database::schema());
 }
 
 /// A request is under way from its head on: here its body comes when nobody new is let in any more.
-fn what_is_under_way_at_a_stop_is_finished(place: &Place) {
+fn what_is_under_way_at_a_stop_is_finished(database: &Database) {
     let folder = folder();
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
     let plan = json!({ "name": "Late", "slug": "late", "price": 1, "billing_cycle": "monthly" });
     let request = Request::post("/subscription-plans", &plan.to_string());
     let request = request.header("expect", "100-continue");
@@ -97,7 +97,7 @@ fn what_is_under_way_at_a_stop_is_finished(place: &Place) {
     let made = connection.answer().unwrap().expect(201);
     assert_eq!(made.header("connection"), Some("close"), "{made:?}");
     assert_eq!(server.end().0, Some(0));
-    let server = Running::start(&folder, &place.url(), &[]);
+    let server = Running::start(&folder, &database.url(), &[]);
     let read = server.connect().sure(&Request::get("/subscription-plans/late")).expect(200);
     assert_eq!(read.body, made.body);
 }

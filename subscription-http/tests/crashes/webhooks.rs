@@ -13,9 +13,9 @@ use test_support::rng::Rng;
 use test_support::trials::Trial;
 use test_support::{seed, trials};
 
+use crate::database::Database;
 use crate::http::{Connection, Request, text};
 use crate::leaders::leader;
-use crate::place::Place;
 use crate::running::{Running, folder, until};
 
 /// The kills and the pauses of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number. Another instance takes
@@ -43,7 +43,7 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 fn a_kill_while_events_are_sent_loses_none_and_repeats_few_sqlite() {
-    let sending = Sending::new(Place::file(), 1);
+    let sending = Sending::new(Database::file(), 1);
     sending.story("kills while events are sent, SQLite", KILLS, |leader, rng| {
         sending.some_deliveries(rng);
         leader.kill();
@@ -51,7 +51,7 @@ fn a_kill_while_events_are_sent_loses_none_and_repeats_few_sqlite() {
 }
 
 fn leaders_that_are_killed_while_they_send_lose_no_event_and_repeat_few_postgres() {
-    let sending = Sending::new(Place::schema(), 2);
+    let sending = Sending::new(Database::schema(), 2);
     sending.story("leaders killed while they send, PostgreSQL", KILLS, |leader, rng| {
         sending.some_deliveries(rng);
         if rng.below(4) == 0 {
@@ -63,7 +63,7 @@ fn leaders_that_are_killed_while_they_send_lose_no_event_and_repeat_few_postgres
 }
 
 fn w13_two_leaders_after_a_pause_only_repeat_events() {
-    let sending = Sending::new(Place::schema(), 2);
+    let sending = Sending::new(Database::schema(), 2);
     sending.story("two leaders after a pause, PostgreSQL", PAUSES, |paused, rng| {
         // Nobody waits for an answer of an instance that is paused.
         sending.leaves(paused.address);
@@ -79,7 +79,7 @@ fn w13_two_leaders_after_a_pause_only_repeat_events() {
 
 /// Instances over one database, and a receiver of their events.
 struct Sending {
-    place: Place,
+    database: Database,
     folder: std::path::PathBuf,
     instances: usize,
     receiver: Receiver,
@@ -89,18 +89,18 @@ struct Sending {
 }
 
 impl Sending {
-    fn new(place: Place, instances: usize) -> Self {
+    fn new(database: Database, instances: usize) -> Self {
         let receiver = Receiver::start();
         for (path, takes) in ENDPOINTS {
             receiver.replies(path, Reply::After(takes, Box::new(Reply::Status(200))));
         }
         let (live, is_over) = (Mutex::default(), AtomicBool::default());
-        Self { place, folder: folder(), instances, receiver, live, is_over }
+        Self { database, folder: folder(), instances, receiver, live, is_over }
     }
 
     fn start(&self) -> Running {
         let running =
-            Running::start(&self.folder, &self.place.url(), &["--database-connections", "8"]);
+            Running::start(&self.folder, &self.database.url(), &["--database-connections", "8"]);
         self.live.lock().unwrap().push(running.address);
         running
     }
@@ -171,7 +171,7 @@ impl Sending {
                 let address = leader.address;
                 happens(leader, &rng);
                 self.leaves(address);
-                self.place.check_file();
+                self.database.check_file();
                 instances.push(self.start());
             }
             self.some_deliveries(&rng);

@@ -4,7 +4,7 @@
 
 mod faulty;
 mod forwarding;
-mod verdicts;
+mod suite_finds_faults;
 
 mod memory {
     use subscription_core::MemoryStore;

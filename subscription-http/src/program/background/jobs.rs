@@ -278,10 +278,10 @@ mod tests {
     }
 
     /// An instance that leads as the test says.
-    struct Told(AtomicBool);
+    struct FixedLeader(AtomicBool);
 
     #[async_trait]
-    impl Leader for Told {
+    impl Leader for FixedLeader {
         async fn leads(&self) -> bool {
             self.0.load(Ordering::SeqCst)
         }
@@ -317,7 +317,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_that_panics_runs_again() {
-        let (job, leader, (stopping, stop)) = (Steered::new(), Told(true.into()), Stop::new());
+        let (job, leader, (stopping, stop)) =
+            (Steered::new(), FixedLeader(true.into()), Stop::new());
         job.panics.store(true, Ordering::SeqCst);
         let jobs = jobs(&job);
         let story = async {
@@ -334,7 +335,8 @@ mod tests {
 
     #[tokio::test]
     async fn jobs_run_while_the_instance_leads_and_a_stop_lets_a_run_finish() {
-        let (job, leader, (stopping, stop)) = (Steered::new(), Told(true.into()), Stop::new());
+        let (job, leader, (stopping, stop)) =
+            (Steered::new(), FixedLeader(true.into()), Stop::new());
         let jobs = jobs(&job);
         let story = async {
             job.begun().await;

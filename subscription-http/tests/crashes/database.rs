@@ -17,12 +17,12 @@ pub(crate) fn stop() {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum Database {
     Sqlite(PathBuf),
     Postgres(String),
 }
 
-impl Place {
+impl Database {
     /// A file of its own.
     pub(crate) fn file() -> Self {
         Self::Sqlite(crate::running::folder().join("store.db"))
