@@ -275,9 +275,9 @@ async fn assert_nothing_to_do(store: &impl Store, update: impl AsyncFn(&'static 
         update(status).await;
 
         assert_eq!(state(store, &payment).await, (due, is_claimed), "{status}");
-        let canceled =
+        let cancelled =
             Payment { status: PaymentStatus::Canceled, version: 3.into(), ..payment.clone() };
-        write(store, &canceled).await;
+        write(store, &cancelled).await;
         assert_eq!(state(store, &payment).await, (vec![], false), "{status}");
     }
 }

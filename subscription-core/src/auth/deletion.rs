@@ -190,7 +190,7 @@ impl Authentication {
     }
 }
 
-/// Adds to a change set that subscriptions expire, and that their open payments are canceled if the clock manages
+/// Adds to a change set that subscriptions expire, and that their open payments are cancelled if the clock manages
 /// them. False if there is no room for all of them.
 async fn expire(
     service: &SubscriptionService,

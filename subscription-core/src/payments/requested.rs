@@ -133,24 +133,24 @@ impl super::Payment {
         }
     }
 
-    /// The start of the period, if no other payment may be for it unless this one is canceled.
+    /// The start of the period, if no other payment may be for it unless this one is cancelled.
     pub(crate) fn whole_period(&self) -> Option<Timestamp> {
         self.asked.as_ref().and_then(|asked| asked.whole_period())
     }
 
     /// The start of the period that no other payment of the subscription may be for: that of an initial or a
-    /// renewal payment which is not canceled, and not a provider's.
+    /// renewal payment which is not cancelled, and not a provider's.
     pub fn claimed_period(&self) -> Option<Timestamp> {
         self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)
     }
 
-    /// True if the payment is collected here and can still be canceled: it is pending or has failed.
+    /// True if the payment is collected here and can still be cancelled: it is pending or has failed.
     pub fn is_open(&self) -> bool {
         self.to_collect().is_some()
             && matches!(self.status, PaymentStatus::Pending | PaymentStatus::Failed)
     }
 
-    /// True if the payment is collected here, and neither paid nor canceled.
+    /// True if the payment is collected here, and neither paid nor cancelled.
     pub fn is_unpaid(&self) -> bool {
         self.is_open() || self.to_collect().is_some() && self.status == PaymentStatus::Processing
     }

@@ -1,5 +1,5 @@
 //! Writing what the rules of billing decide: the subscription, the payment that is requested, and the open
-//! payments that are canceled, in one commit.
+//! payments that are cancelled, in one commit.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 /// The most steps that a request takes for the subscription that it has changed; the clock takes the others.
 const STEPS_AT_ONCE: usize = 8;
 
-/// The most payments that are canceled with their subscription.
-const CANCELED_MAX: usize = ChangeSet::RECORDS_MAX - 3;
+/// The most payments that are cancelled with their subscription.
+const CANCELLED_MAX: usize = ChangeSet::RECORDS_MAX - 3;
 
 /// # The rules of billing
 impl SubscriptionService {
@@ -90,7 +90,7 @@ impl SubscriptionService {
         })
     }
 
-    /// Adds to a change set that the open payments of a subscription are canceled, unless the set writes them.
+    /// Adds to a change set that the open payments of a subscription are cancelled, unless the set writes them.
     pub(crate) async fn cancel_payments(
         &self,
         of: SubscriptionId,
@@ -100,12 +100,12 @@ impl SubscriptionService {
         let written: Vec<_> = with.writes.iter().map(Record::key).collect();
         let open = self.periods_of(of).await?.into_iter().filter(|payment| payment.is_open());
         let open = open.filter(|payment| !written.contains(&Subject::Payment(payment.id).into()));
-        for payment in open.take(CANCELED_MAX.saturating_sub(with.writes.len())) {
-            let canceled = payment.canceled(now);
-            let change = payment.change_to(&canceled);
+        for payment in open.take(CANCELLED_MAX.saturating_sub(with.writes.len())) {
+            let cancelled = payment.cancelled(now);
+            let change = payment.change_to(&cancelled);
             let subject = Subject::Payment(payment.id);
-            with.events.push(self.event(subject, canceled.version, change, now)?);
-            with.writes.push(Record::from(canceled));
+            with.events.push(self.event(subject, cancelled.version, change, now)?);
+            with.writes.push(Record::from(cancelled));
         }
         Ok(())
     }
@@ -209,15 +209,15 @@ impl RuleDecision {
 }
 
 impl Payment {
-    /// The payment, canceled.
-    fn canceled(&self, now: Timestamp) -> Self {
-        let mut canceled = self.clone();
-        canceled.status = PaymentStatus::Canceled;
-        canceled.updated_at = now.max(self.updated_at);
-        canceled.version = self.version.next();
-        if let Some(asked) = &mut canceled.asked {
+    /// The payment, cancelled.
+    fn cancelled(&self, now: Timestamp) -> Self {
+        let mut cancelled = self.clone();
+        cancelled.status = PaymentStatus::Canceled;
+        cancelled.updated_at = now.max(self.updated_at);
+        cancelled.version = self.version.next();
+        if let Some(asked) = &mut cancelled.asked {
             asked.next_attempt_at = None;
         }
-        canceled
+        cancelled
     }
 }

@@ -22,7 +22,7 @@ pub struct RuleDecision {
     pub change: Change,
     /// The payment to request.
     pub ask: Option<PaymentRequest>,
-    /// True if the open payments of the subscription are canceled.
+    /// True if the open payments of the subscription are cancelled.
     pub cancels_open_payments: bool,
 }
 

@@ -167,7 +167,7 @@ impl SubscriptionService {
         Ok(self.take_due_steps(updated).await)
     }
 
-    /// Deletes a subscription; its payments stay. If the clock manages it, those that are open are canceled.
+    /// Deletes a subscription; its payments stay. If the clock manages it, those that are open are cancelled.
     pub async fn delete_subscription(&self, id: SubscriptionId) -> Result<(), Error> {
         self.delete_subscription_if(id, None::<Version>).await
     }

@@ -262,7 +262,7 @@ fn only_a_refund_of_the_running_period_takes_its_value() {
 }
 
 #[test]
-fn a_first_payment_that_is_canceled_leaves_it_pending_until_it_lapses() {
+fn a_first_payment_that_is_cancelled_leaves_it_pending_until_it_lapses() {
     let mut life = on_payment();
     life.report(0, Processing);
 
@@ -301,7 +301,7 @@ fn only_the_first_payment_of_its_period_makes_one_that_waits_active() {
 }
 
 #[test]
-fn only_one_that_waits_for_the_failed_or_canceled_payment_lapses() {
+fn only_one_that_waits_for_the_failed_or_cancelled_payment_lapses() {
     let mut failed = monthly();
     failed.report(0, Failed);
     assert_eq!(lapses_at(&failed), None);

@@ -87,7 +87,7 @@ const TABLE: &[(Fault, &[&str])] = &[
         SwallowsTaken(Unique::PaymentPeriod),
         &[
             "a_value_that_another_record_has_is_refused_to_a_new_one",
-            "a_period_is_free_once_its_payment_is_canceled",
+            "a_period_is_free_once_its_payment_is_cancelled",
             "of_racing_records_with_one_value_exactly_one_is_made",
         ],
     ),
@@ -98,7 +98,7 @@ const TABLE: &[(Fault, &[&str])] = &[
             "of_racing_records_with_one_value_exactly_one_is_made",
         ],
     ),
-    (KeepsPeriodsOfCanceledPayments, &["a_period_is_free_once_its_payment_is_canceled"]),
+    (KeepsPeriodsOfCancelledPayments, &["a_period_is_free_once_its_payment_is_cancelled"]),
     (
         TakesMirroredPaymentsForItsOwn,
         &[

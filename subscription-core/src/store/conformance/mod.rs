@@ -126,7 +126,7 @@ macro_rules! store_conformance {
                 a_record_keeps_its_value_when_it_is_changed,
                 having_no_external_id_is_not_unique,
                 external_ids_that_differ_in_a_byte_are_different,
-                a_period_is_free_once_its_payment_is_canceled,
+                a_period_is_free_once_its_payment_is_cancelled,
                 a_period_is_that_of_its_subscription,
                 a_proration_has_no_period_of_its_own,
                 a_set_may_pass_a_live_key_or_a_period_on,

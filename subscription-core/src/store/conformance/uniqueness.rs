@@ -225,9 +225,9 @@ async fn payment_of(store: &Arc<dyn Store>, start: u64) -> Option<Record> {
     found(store, UniqueValue::PaymentPeriod(subscription(0).id, at(start))).await
 }
 
-/// A payment has its period in every status but one. Once it is canceled, another may be for the period, and it
+/// A payment has its period in every status but one. Once it is cancelled, another may be for the period, and it
 /// cannot have it back.
-pub async fn a_period_is_free_once_its_payment_is_canceled(store: Arc<dyn Store>) {
+pub async fn a_period_is_free_once_its_payment_is_cancelled(store: Arc<dyn Store>) {
     for (status, n) in PaymentStatus::all().zip((0..).step_by(10)) {
         let first = Payment { status, ..asked_payment(n, PaymentKind::Renewal, n) };
         let second = asked_payment(n + 1, PaymentKind::Initial, n);
@@ -238,11 +238,11 @@ pub async fn a_period_is_free_once_its_payment_is_canceled(store: Arc<dyn Store>
             assert_refused(&answer, &StoreError::Taken(Unique::PaymentPeriod), status.as_str());
         }
 
-        let canceled = Payment { status: PaymentStatus::Canceled, ..first.clone() };
-        put(&store, [at_version(canceled.clone(), 2)]).await;
+        let cancelled = Payment { status: PaymentStatus::Canceled, ..first.clone() };
+        put(&store, [at_version(cancelled.clone(), 2)]).await;
 
         assert_eq!(payment_of(&store, n).await, None, "{status}");
-        assert_stored(&store, [at_version(canceled, 2)]).await;
+        assert_stored(&store, [at_version(cancelled, 2)]).await;
         put(&store, [second.clone()]).await;
         assert_eq!(payment_of(&store, n).await, Some(second.into()), "{status}");
         let pending = Payment { status: PaymentStatus::Pending, ..first };
@@ -286,7 +286,7 @@ pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
     let asked = |n: u64| holder(Unique::PaymentPeriod, n, "one");
     // Without the value, and with no other by which the records could be sorted.
     let ended = |n: u64| Subscription { external_subscription_id: None, ..subscription(100 + n) };
-    let canceled = |n: u64| Payment {
+    let cancelled = |n: u64| Payment {
         status: PaymentStatus::Canceled,
         ..asked_payment(100 + n, PaymentKind::Renewal, period("one"))
     };
@@ -294,7 +294,7 @@ pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
 
     // To a new record.
     put(&store, [live(2), at_version(ended(1), 2)]).await;
-    put(&store, [at_version(canceled(1), 2), asked(2)]).await;
+    put(&store, [at_version(cancelled(1), 2), asked(2)]).await;
 
     for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
         let expected = Some(holder(unique, 2, "one").key());
@@ -303,7 +303,7 @@ pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
 
     // And back to the one that had it.
     put(&store, [at_version(ended(2), 2), at_version(live(1), 3)]).await;
-    put(&store, [at_version(asked(1), 3), at_version(canceled(2), 2)]).await;
+    put(&store, [at_version(asked(1), 3), at_version(cancelled(2), 2)]).await;
 
     for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
         let expected = Some(holder(unique, 1, "one").key());

@@ -64,7 +64,7 @@ const ACTIONS = {
         says: ({ record }) => [
             "It ends at once, and access with it. This cannot be undone.",
             isAhead(record.renews_at) && `The rest of the period until ${dayText(record.renews_at)} is not paid back.`,
-            record.managed_by === "clock" && "Open payments are canceled, but for one that is being collected.",
+            record.managed_by === "clock" && "Open payments are cancelled, but for one that is being collected.",
         ],
     },
 };

@@ -202,7 +202,7 @@ impl FaultyStore {
                     _ => None,
                 })
             }
-            Fault::KeepsValuesOfDeletedRecords | Fault::KeepsPeriodsOfCanceledPayments => {
+            Fault::KeepsValuesOfDeletedRecords | Fault::KeepsPeriodsOfCancelledPayments => {
                 let memory = self.memory();
                 let mut values = changes.writes.iter().filter_map(value);
                 let taken = values.find(|value| memory.values.contains(value));
@@ -388,8 +388,8 @@ impl FaultyStore {
                 }
                 Record::Payment(payment) => {
                     memory.subscriptions.insert(payment.subscription_id);
-                    let canceled = payment.status == PaymentStatus::Canceled;
-                    if canceled && self.has(Fault::KeepsPeriodsOfCanceledPayments) {
+                    let cancelled = payment.status == PaymentStatus::Canceled;
+                    if cancelled && self.has(Fault::KeepsPeriodsOfCancelledPayments) {
                         let status = PaymentStatus::Pending;
                         let open = Record::from(Payment { status, ..Payment::clone(payment) });
                         memory.values.extend(value(&open));

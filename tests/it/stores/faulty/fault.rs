@@ -28,7 +28,7 @@ pub(in crate::stores) enum Fault {
     RefusesTheSetsAfterARefusedOne,
     JudgesAllSetsByTheFirstState,
     TakesTheLastOfTwoWrites,
-    KeepsPeriodsOfCanceledPayments,
+    KeepsPeriodsOfCancelledPayments,
     TakesMirroredPaymentsForItsOwn,
 
     // Faults of writes.
