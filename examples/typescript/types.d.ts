@@ -274,7 +274,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a subscription
-         * @description Its payments can still be read, by their ids and as the list of the subscription. If the clock manages the subscription, its open payments are canceled.
+         * @description Its payments can still be read, by their ids and as the list of the subscription. If the clock manages the subscription, its open payments are cancelled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description With `period_end` the status becomes `cancelled` now, and access ends at `ends_at`, the end of the period. With `now` the status becomes `expired`; if the clock manages the subscription, its open payments are canceled in the same transaction. A repeated request changes nothing.
+         * @description With `period_end` the status becomes `cancelled` now, and access ends at `ends_at`, the end of the period. With `now` the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request changes nothing.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -473,7 +473,7 @@ export interface paths {
         put?: never;
         /**
          * Create a payment
-         * @description An unknown subscription is 422, and the error names the field. A period can have only one `initial` or `renewal` payment that is not canceled; a second one is 409 `payment_of_period`.
+         * @description An unknown subscription is 422, and the error names the field. A period can have only one `initial` or `renewal` payment that is not cancelled; a second one is 409 `payment_of_period`.
          */
         post: operations["createPayment"];
         delete?: never;
@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the signed-in user
-         * @description Cancels at the end of the period: `ends_at` becomes `renews_at`, or now if that has passed; an earlier `ends_at` stays. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Payments that are due stay due; only the open payments of a `pending` subscription that the clock manages are canceled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. A subscription of another user is 404, like an unknown one.
+         * @description Cancels at the end of the period: `ends_at` becomes `renews_at`, or now if that has passed; an earlier `ends_at` stays. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Payments that are due stay due; only the open payments of a `pending` subscription that the clock manages are cancelled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. A subscription of another user is 404, like an unknown one.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
