@@ -131,7 +131,7 @@ pub enum Forbidden {
     #[error("the e-mail address is not verified")]
     EmailNotVerified,
     /// The account belongs to another user.
-    #[error("the account is not the caller's")]
+    #[error("the account is not that of the caller")]
     AuthIdMismatch,
 }
 
@@ -187,7 +187,7 @@ pub enum Conflict {
     #[error("the plan takes no new subscriptions")]
     PlanInactive,
     /// Subscriptions refer to the plan.
-    #[error("subscriptions have the plan, or are scheduled to change to it")]
+    #[error("the plan is in use: subscriptions have it, or are scheduled to change to it")]
     PlanInUse,
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
@@ -247,14 +247,14 @@ pub enum Conflict {
     #[error("a public client has no key")]
     ClientHasNoKey,
     /// The customer of a payment provider is bound to another user.
-    #[error("the customer is bound to another user")]
+    #[error("the customer of the payment provider is already bound to another user")]
     CustomerConflict,
     /// There is the maximum number of webhook endpoints.
     #[error("there are already 100 endpoints")]
     EndpointLimit,
     /// The secret of an endpoint was rotated, and the previous one still signs.
     #[error(
-        "the secret was rotated, and the previous one still signs: wait, or rotate with 0 hours"
+        "the previous secret still signs deliveries: wait, or rotate with an overlap of 0 hours"
     )]
     RotationInProgress,
     /// The server key from which the secret of an endpoint is derived is missing, or is another one.

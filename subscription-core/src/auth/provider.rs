@@ -162,10 +162,10 @@ impl OidcIdentities {
     }
 }
 
-/// True if `now` is within `span` after `at`, or not long before it.
+/// True if `now` is less than `span` after `at`, or less than [`FETCH_EVERY`] before it.
 ///
-/// Callers read the clock before they wait for each other, so a later caller may have the earlier time.
-/// But a clock that was set back must not stop the fetches for good.
+/// `now` can be before `at`, because a caller reads the clock before it waits for other callers. There is a limit,
+/// because a clock that was set back must not stop the fetches for ever.
 fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }

@@ -122,7 +122,8 @@ fn next_attempt(
     }
 }
 
-/// A payment has failed: the subscription is past due, or lapses if it has not been paid for at all.
+/// Notes that a payment has failed. An active subscription becomes past due; one that still waits for its first
+/// payment gets the time at which it expires.
 fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now: Timestamp) {
     if next.status == SubscriptionStatus::Expired {
         return;

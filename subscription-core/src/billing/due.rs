@@ -1,4 +1,4 @@
-//! When the clock must look at a subscription, and for which step.
+//! The time at which the clock must look at a subscription, and the step that is due then.
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -11,14 +11,14 @@ use crate::subscriptions::{
 use crate::values::Timestamp;
 
 /// When the clock must look at a subscription: at its earliest step, but not before its last write. `None` if
-/// the clock does not manage it, or no step is ahead.
+/// the clock does not manage it, or it has no further step.
 pub fn next_action_at(subscription: &Subscription, policy: &Policy) -> Option<Timestamp> {
     let (at, _) = earliest(subscription, policy, subscription.updated_at)?;
     Some(at.max(subscription.updated_at))
 }
 
-/// The earliest step, due or ahead. The order of [`StepKind`] decides between two at one moment: an end comes
-/// before a scheduled change, which comes before a renewal.
+/// The earliest step, whether it is due already or not. If two steps have the same time, the order of [`StepKind`]
+/// decides: an end comes before a scheduled change, which comes before a renewal.
 pub(super) fn earliest(
     subscription: &Subscription,
     policy: &Policy,
@@ -51,8 +51,8 @@ pub(super) fn earliest(
     candidates.into_iter().flatten().min()
 }
 
-/// When the subscriber is to be reminded of the next renewal: once for it, and before it. A reminder at the renewal
-/// is never sent, for a step of the renewal comes first.
+/// When the subscriber is reminded of the next renewal: once for each renewal, and before it. There is no reminder
+/// at the moment of the renewal, because the step of the renewal comes first.
 fn reminder(
     subscription: &Subscription,
     billing: &BillingState,

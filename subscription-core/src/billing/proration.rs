@@ -1,4 +1,4 @@
-//! Changes of plan: what one costs, and what it does to the subscription.
+//! Changes of plan: the cost of a change, and its effect on the subscription.
 //!
 //! A preview is a [`quote`], and the execution applies the same quote: the two cannot differ.
 
@@ -58,7 +58,7 @@ pub fn quote(
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
     let renews = renews_at
         .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
-    // The first period is still to be paid, at the old price if the change is for the one after it.
+    // The first period is not paid yet. It has the old price if the change is scheduled for the period after it.
     let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
     let is_scheduled = settlement == Settlement::Scheduled;
     let mut credit_then = credit_after;
@@ -195,7 +195,8 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
     Ok(())
 }
 
-/// The terms before and after the change. Another currency is for whole periods, and only if no credit is left.
+/// The terms before and after the change. The currency changes only at the end of a period, and only if no credit
+/// is left.
 fn terms(
     subscription: &Subscription,
     own: &Plan,
@@ -288,7 +289,7 @@ fn settle(
     Ok((settlement, value))
 }
 
-/// True if two terms say the same, also if one of them writes 10.00 for 10.
+/// True if two terms are equal; the prices 10 and 10.00 are equal too.
 fn same(one: &Terms, other: &Terms) -> bool {
     one.price.value() == other.price.value() && Terms { price: other.price, ..*one } == *other
 }
@@ -345,13 +346,13 @@ pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> 
     let divisor = i128::from(by).checked_mul(units)?;
     let down = dividend.checked_div(divisor)?;
     let left = dividend.checked_rem(divisor)?;
-    // More than half is rounded up, and so is half if the result is even then.
+    // More than half is rounded up, and exactly half only if that makes the result even.
     let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
     let rounded = down.checked_add(is_up.into())?;
     Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
 }
 
-/// The credit with more of it.
+/// The credit plus `more`; an error if the sum has too many digits for an amount.
 fn sum(credit: Amount, more: Amount) -> Result<Amount, Error> {
     let sum = credit.value().checked_add(more.value()).and_then(|sum| sum.try_into().ok());
     sum.ok_or_else(|| {

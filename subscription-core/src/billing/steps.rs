@@ -16,8 +16,8 @@ use crate::values::Timestamp;
 /// The earliest step of a subscription that is due at `now`; of two at one moment, the one that [`StepKind`]
 /// names first.
 ///
-/// A subscription that is to be looked at, but has no step, gets another `next_action_at`: the policy may have
-/// changed since it was written.
+/// If `next_action_at` has come but no step is due, the step only corrects `next_action_at`: the policy may have
+/// changed since the subscription was written.
 pub fn step(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Option<Step> {
     let due = earliest(subscription, policy, now).filter(|(at, _)| *at <= now);
     let looked_at = || subscription.next_action_at().filter(|at| *at <= now);
@@ -68,7 +68,7 @@ fn take(
     let mut side_effects = SideEffects::default();
     match kind {
         StepKind::Ended => {
-            // Time that was used is owed; a subscription that was never active used none.
+            // Open payments stay due for time that was used. A subscription that was never active used none.
             side_effects.cancels_open_payments = next.status == Pending;
             expire(next, at);
         }
@@ -110,7 +110,7 @@ fn take(
     (kind, side_effects)
 }
 
-/// Starts a subscription: its trial, or its first period, for which it asks.
+/// Starts a subscription: its trial, or its first period with the payment to request.
 pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) -> SideEffects {
     let start = next.starts_at;
     let end = next.renews_at;
@@ -127,7 +127,7 @@ pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) ->
     SideEffects { ask, change: Some(change), ..SideEffects::default() }
 }
 
-/// Applies a scheduled change of plan. Another cycle is counted from `at` on.
+/// Applies a scheduled change of plan. If the billing cycle changes, periods are counted from `at`.
 fn change_plan(next: &mut Subscription, at: Timestamp) -> SideEffects {
     let change = billing(next).scheduled_change.take();
     let Some(ScheduledChange::ChangePlan(terms)) = change else { return SideEffects::default() };

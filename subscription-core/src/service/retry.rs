@@ -20,7 +20,7 @@ use crate::values::Randomness;
 /// The largest number of tries that may lose to other writers. Writers of one record in one process take turns,
 /// so the other writers are in other processes, or write a record that this change only guards.
 const TRIES_MAX: u32 = 64;
-/// The number of lost tries from which on there is a pause before the next try.
+/// After this number of lost tries there is a pause before each further try.
 const PAUSE_FROM: u32 = 3;
 
 /// A function that waits for a span of time.
@@ -28,9 +28,9 @@ pub type Pause = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The number of queues.
 const QUEUES: usize = 64;
-/// The longest first pause; it doubles with each further try.
+/// The longest first pause. The longest pause doubles with each further try, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
-/// The longest pause.
+/// The longest pause before any try.
 const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// The queues of a service.
@@ -79,12 +79,12 @@ impl WriterQueue {
 /// The turn of one writer.
 #[derive(Debug)]
 pub(crate) struct WriterTurn<'q> {
-    // Dropped first: a writer that arrives between the two drops waits, for a moment and without need.
+    // Dropped first: a writer that arrives between the two drops joins the queue without need, but not for long.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
 }
 
-/// Counts a writer for as long as it waits or has its turn, also if its future is dropped.
+/// Counts a writer while it waits or has its turn. If its future is dropped, it is no longer counted.
 #[derive(Debug)]
 struct Writer<'q>(&'q WriterQueue);
 
@@ -97,8 +97,8 @@ impl Drop for Writer<'_> {
 impl SubscriptionService {
     /// Runs `attempt` again for as long as it loses to other writers, a bounded number of times.
     ///
-    /// The bound on the parameter is spelled out because the future of an `AsyncFn` cannot be shown
-    /// to be `Send`, and servers spawn their requests.
+    /// The parameter is not an `AsyncFn`: there is no way to require that the future of an `AsyncFn` is `Send`,
+    /// and servers spawn their requests.
     pub(crate) async fn retrying<T, F>(
         &self,
         attempt: impl Fn() -> F + Send + Sync,
@@ -109,7 +109,7 @@ impl SubscriptionService {
         self.tries(None, attempt).await
     }
 
-    /// The same for the change of an existing record, whose writers take turns.
+    /// Like [`retrying`](Self::retrying), for a change of an existing record: its writers take turns.
     ///
     /// `attempt` must not call this method: it could wait for its own turn.
     pub(crate) async fn retrying_on<T, F>(

@@ -38,7 +38,7 @@ impl SubscriptionService {
             .create(Operation::CreateSubscription, idempotency.into(), new, |now| async move {
                 let user = self.referenced_user(new.user_id).await;
                 let plan = self.referenced_plan(new.subscription_plan_id).await;
-                // Without a plan the rest is checked all the same, to return all faults at once.
+                // If there is no such plan, the rest is still checked, to return all faults at once.
                 let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
                 let id = SubscriptionId::new(now, self.randomness())?;
                 let mut new = new.clone();
@@ -66,7 +66,8 @@ impl SubscriptionService {
     }
 
     /// Sets the manager, and the trial of the plan if it is the user's first subscription. Returns the document that
-    /// is written with a trial: of several subscriptions that are created at once, one gets the trial.
+    /// is written with a trial. It can be created only once for a user, so that of several subscriptions that are
+    /// created at the same time only one gets a trial.
     async fn set_defaults_of(
         &self,
         plan: &Plan,
@@ -120,7 +121,7 @@ impl SubscriptionService {
         Ok(Page { items, ..page })
     }
 
-    /// Changes a subscription. Changes that change nothing write nothing.
+    /// Changes a subscription. If all fields have the new values already, nothing is written.
     pub async fn update_subscription(
         &self,
         id: SubscriptionId,
@@ -167,7 +168,7 @@ impl SubscriptionService {
         Ok(self.take_due_steps(updated).await)
     }
 
-    /// Deletes a subscription; its payments stay. If the clock manages it, those that are open are cancelled.
+    /// Deletes a subscription, but not its payments. If the clock manages it, its open payments are cancelled.
     pub async fn delete_subscription(&self, id: SubscriptionId) -> Result<(), Error> {
         self.delete_subscription_if(id, None::<Version>).await
     }
@@ -191,7 +192,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Checks that the user has an account, if users are checked, and guards it until the commit.
+    /// Checks that the user has an account, and returns the guard that it is not changed before the commit. `None` if
+    /// the service does not check users.
     pub(super) async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
         if !self.checks_users() {
             return Ok(None);
@@ -223,7 +225,7 @@ fn unknown(field: &'static str, message: &'static str) -> Error {
     Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
 }
 
-/// Checks that the plan is active, and guards it until the commit.
+/// Checks that the plan is active, and returns the guard that it is not changed before the commit.
 fn open_for_new(plan: &Plan) -> Result<Guard, Error> {
     if plan.is_active { Ok(plan.unchanged()) } else { Err(Conflict::PlanInactive.into()) }
 }

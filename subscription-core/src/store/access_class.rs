@@ -98,8 +98,8 @@ pub(super) fn classes(
     })
 }
 
-/// True if records must be moved to their present class before the list is read: the list is by access, over
-/// statuses that grant access, and over more than one user.
+/// True if subscriptions must be moved to their current class before the list is read: it is filtered by access,
+/// it includes a status that grants access, and it is not limited to one user or one external id.
 pub(super) fn is_by_access(filter: &SubscriptionFilter) -> bool {
     filter.is_active.is_some()
         && filter.user_id.is_none()

@@ -44,6 +44,6 @@ pub enum BadChangeSet {
     #[error("has {0} writes and deletes, more than one commit may have")]
     TooLarge(usize),
     /// The body of a document is longer than [`Document::BODY_BYTES_MAX`](super::Document::BODY_BYTES_MAX).
-    #[error("has a body in {0} that is too long")]
+    #[error("writes {0} with a body that is too long")]
     BodyTooLong(Key),
 }

@@ -73,7 +73,7 @@ pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use sql::{SqlStore, error::OpenError};
 
-/// Stores records: four reads, and one write for one change set or for many.
+/// Stores records. Four methods read; one commits a change set, and one commits several.
 ///
 /// [`StoreExt`] has the same reads for one kind of record.
 ///
@@ -88,28 +88,28 @@ pub use sql::{SqlStore, error::OpenError};
 ///   it, and a refused set writes nothing, no event either.
 /// - Once it has returned `Ok`, every later read sees the change, and the change survives a crash of
 ///   the process as far as the store promises durability.
-/// - A write is accepted only if the stored record has the version before the record's own; for
-///   [`Version::FIRST`](crate::Version::FIRST) there must be no such record. A [`Delete`] and a
-///   [`Guard::Unchanged`] are accepted only at exactly the version that they name. Otherwise the commit is
-///   refused with [`StoreError::Conflict`], which names the record.
-/// - [`Guard::PlanUnused`] holds if no subscription has the plan or is
-///   [scheduled](crate::Subscription::scheduled_plan_id) to change to it, once the set's deletes are
-///   done; otherwise [`StoreError::PlanInUse`]. A subscription that is being written at the same
-///   time under a [`Guard::Unchanged`] of the plan is either seen by this guard or refused itself.
-///   One whose scheduled change happens at the same time is seen.
+/// - A write of version n is accepted only if the stored record has version n - 1; a write of
+///   [`Version::FIRST`](crate::Version::FIRST) only if there is no such record. A [`Delete`] and a
+///   [`Guard::Unchanged`] are accepted only if the stored record has the version that they name. Otherwise
+///   the commit is refused with [`StoreError::Conflict`], which names the record.
+/// - [`Guard::PlanUnused`] holds if, after the deletes of the set, no subscription has the plan or is
+///   [scheduled](crate::Subscription::scheduled_plan_id) to change to it; otherwise the commit is refused with
+///   [`StoreError::PlanInUse`]. If another commit writes a subscription at the same time under a
+///   [`Guard::Unchanged`] of the plan, either this guard sees that subscription, or the other commit is
+///   refused. A subscription whose scheduled change happens at the same time is seen by this guard.
 /// - [`Guard::NoOtherLiveSubscription`] holds if each subscription of the user that is not
 ///   [expired](crate::subscriptions::SubscriptionStatus::Expired) is written or deleted by the set;
-///   otherwise [`StoreError::Conflict`] with the user's key. A subscription that is being written at
-///   the same time under a [`Guard::Unchanged`] of the user is either seen by this guard, or refused
-///   itself if the set writes or deletes the user.
+///   otherwise the commit is refused with [`StoreError::Conflict`] and the key of the user. If another commit
+///   writes a subscription at the same time under a [`Guard::Unchanged`] of the user, either this guard sees
+///   that subscription, or the other commit is refused if this set writes or deletes the user.
 /// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise
 ///   [`StoreError::Conflict`] with its key. Versions alone cannot show it: a key that is used again after
 ///   its record was deleted begins at the first version again.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
-///   slug to a new one. A set may also pass a live key or a period from a record that it writes without it to
-///   another. (The service passes no other value between two records that one set writes; what happens
-///   then is up to the store.)
+///   slug to a new one. A set may also move a live key or a period from one record to another, if it writes
+///   both. (The service moves no other value between two records that one set writes; a store may accept
+///   or refuse such a set.)
 /// - The service checks references between records, by guards. A store accepts a payment for a subscription
 ///   that it does not have.
 /// - A guard is checked against the records stored before the set, not against records that the set itself
@@ -117,13 +117,13 @@ pub use sql::{SqlStore, error::OpenError};
 /// - A set that breaks [`ChangeSet::check`] is refused with [`StoreError::BadChangeSet`].
 /// - Versions are checked before uniqueness: a caller that gets `Taken` had read the latest versions.
 /// - If two sets race for the same record or value, one is accepted and the other refused.
-/// - An empty set is accepted and changes nothing. A server commits one to learn whether the store accepts
-///   writes, so a store whose file is gone, whose disk is full or that is read-only refuses it, as it
-///   would any other set, with [`StoreError::Unavailable`].
+/// - An empty set is accepted and changes nothing. A server commits one to check whether the store accepts
+///   writes. So a store that cannot write (its file is gone, its disk is full, it is read-only) refuses also an
+///   empty set, with [`StoreError::Unavailable`].
 /// - [`StoreError::Unavailable`] is the only error after which a set may have been applied.
-/// - [`commit_each`](Store::commit_each) returns a result for each set, in their order, and leaves the records
-///   and the events that commits of one set after the other leave: a set is judged by what the sets before
-///   it have written, and a refused set does not affect the others.
+/// - [`commit_each`](Store::commit_each) has the effect of commits of one set after the other: each set is
+///   checked after the sets before it were written, and a refused set does not affect the others. It returns a
+///   result for each set, in their order.
 ///
 /// # Lists
 ///
@@ -132,20 +132,19 @@ pub use sql::{SqlStore, error::OpenError};
 /// - Records with the same sort value are sorted by id, in the same direction. Ids are sorted byte by byte,
 ///   which is the order of creation.
 /// - A position may be that of a record that no longer exists.
-/// - Names and the keys of e-mail addresses are sorted byte by byte, prices by value, and renewals that are not
-///   set come last;
-///   descending is the exact reverse.
-/// - A walk from [`Page::next`] to [`Page::next`] returns every record that exists all the while exactly once,
-///   whatever other records are created, changed or deleted meanwhile.
+/// - Names and the keys of e-mail addresses are sorted byte by byte, and prices by value. Subscriptions without a
+///   renewal come last. The descending order is the exact reverse of the ascending one.
+/// - A caller that reads page after page, each from the [`Page::next`] of the page before, gets every record
+///   that exists during all of these reads exactly once, whatever other records are written or deleted.
 ///
 /// # Events
 ///
 /// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
 ///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
-/// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] passes events
-///   that the query does not request, but none that a later read might still see.
-/// - [`EventPage::first_kept`] and [`EventPage::last`] survive whatever the events do: a feed whose events
-///   are all deleted continues after `last`.
+/// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] can be after events
+///   that the query does not request, but never after an event that only a later read can see.
+/// - [`EventPage::first_kept`] and [`EventPage::last`] stay correct when events are deleted: a feed whose
+///   events are all deleted continues after `last`.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// The record of this key.
@@ -204,7 +203,7 @@ pub trait StoreExt: Store {
         async move { expect_page(self.list(&query).await?) }
     }
 
-    /// All records of a list, read page by page: `query` is the query of the page after a position.
+    /// All records of a list, read page by page. `query` returns the query of the page after a position.
     fn all_as<K: Kind>(
         &self,
         query: impl Fn(Option<Position>) -> K::Query + Send,
@@ -254,7 +253,7 @@ fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> 
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Methods that return the future of the store that a pointer leads to, not one around it.
+/// Methods of a pointer to a store. They return the future of the store itself, without another one around it.
 macro_rules! passed_on {
     ($($method:ident $(<$life:lifetime>)? ($argument:ident: $type:ty) -> $answer:ty;)+) => {$(
         fn $method<'a, $($life,)? 'f>(&'a self, $argument: $type) -> BoxFuture<'f, $answer>

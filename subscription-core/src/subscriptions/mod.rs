@@ -79,10 +79,10 @@ pub struct Subscription {
     /// The number of units that it pays for.
     #[serde(default)]
     pub quantity: Quantity,
-    /// Its price and the moments at which its billing acts, where one of them is set.
+    /// Its price, its credit and the times of its billing; `None` if none of them is set.
     #[serde(skip)]
     pub billing: Option<Box<BillingState>>,
-    /// The text that no other subscription may have, where a user may have only one live subscription.
+    /// Where a user may have only one live subscription (of a product): the user (and the product) as a unique text.
     #[serde(skip)]
     pub live_key: Option<Box<str>>,
 }
@@ -153,21 +153,21 @@ impl Subscription {
             live_key: None,
         };
         made.set_end_by_status(now);
-        // A renewal that was computed from the start is the start of a period.
+        // A renewal that was computed from `starts_at` is the start of a period, so it needs no anchor.
         if !first_renewal {
             made.set_anchor();
         }
         let mut faults = made.misplaced(false);
         made.billing_faults(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // The caller has not read the record and sends nothing back, so `false` is meant, also before the start.
+        // The record is new, so `false` is not a value that the caller has read: it blocks, also before the start.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
     }
 
-    /// The subscription, expired at `now` from any status, and left to its caller; `None` if it is expired
-    /// already. For accounts that are deleted.
+    /// The subscription, expired at `now` from any status, and managed by the caller from then on; `None` if it is
+    /// expired already. Used when an account is deleted.
     pub fn expire(&self, now: Timestamp) -> Option<Self> {
         let mut expired = self.expired(now)?;
         expired.managed_by = ManagedBy::Caller;
@@ -227,7 +227,7 @@ impl Subscription {
             && let Some(found) = &mut state.cancelled
             && changes.ends_at.sets(current.ends_at.as_ref())
         {
-            // An end that is set meanwhile stays too.
+            // An end that is set while the subscription is cancelled is also its end after a resume.
             found.ends_at = changes.ends_at.or(None);
         }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
@@ -280,7 +280,7 @@ impl Subscription {
         let trial_ends_at = next.trial_ends_at();
         current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // Never before the last write: access is not decided for a time before it.
+            // Not before the last write, also if the clock was set back: access is never decided for an earlier time.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
@@ -341,7 +341,7 @@ impl Subscription {
     fn set_access(&mut self, wanted: Option<bool>, now: Timestamp) -> Result<(), Fault> {
         let grants = self.could_grant_at(now);
         match wanted {
-            // `true` lifts a block in any status.
+            // `true` removes a block in any status.
             Some(true) if grants || self.blocked => self.blocked = false,
             Some(true) => {
                 let refused = InvalidValue::new(FaultCode::NotAllowedValue, self.why_inactive(now));
@@ -365,7 +365,7 @@ impl Subscription {
         format!("must not be true: {why}")
     }
 
-    /// The fault of an end in the future for a subscription that is over.
+    /// The fault of changes that set an end in the future for a subscription that is over.
     fn ends_again(&self, changes: &SubscriptionChanges, now: Timestamp) -> Option<Fault> {
         let Field::Value(ends_at) = changes.ends_at else { return None };
         let message = "must not be in the future: the subscription is over";
@@ -382,7 +382,7 @@ impl Subscription {
         }
     }
 
-    /// The faults of times before the start. With `only_start`, the caller moved the start, so it has the fault.
+    /// The faults of times before the start. With `only_start`, only the start was sent, so it has the faults.
     fn misplaced(&self, only_start: bool) -> Faults {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {

@@ -56,7 +56,7 @@ pub(crate) struct Area {
     pub(crate) routes: &'static [Route],
     /// Responses must not be cached.
     pub(crate) is_private: bool,
-    /// The `Host` of a request is not checked: probes call by address.
+    /// The `Host` of a request is not checked, because health probes call the server by its IP address.
     pub(crate) any_host: bool,
     /// Served on the operators' listener too.
     pub(crate) for_operators: bool,
@@ -78,21 +78,21 @@ pub(crate) struct Served<'a> {
     pub(crate) surface: Surface,
 }
 
-/// A part of the API that a server may leave out: its routes do not exist there.
+/// A part of the API that a server may leave out: then its routes do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ApiPart {
-    /// The service bills.
+    /// Subscriptions are billed by the clock.
     Billing,
-    /// The clock can be turned.
+    /// The clock can be turned forwards, in development.
     Clock,
     /// The console, a web page for operators.
     Console,
-    /// Figures of the business are shown.
+    /// Figures of the business, such as those by month.
     Figures,
-    /// Payment providers are followed.
+    /// Subscriptions follow their state at payment providers.
     Providers,
-    /// Events are sent to endpoints.
+    /// Events are sent to webhook endpoints.
     Webhooks,
 }
 
@@ -101,7 +101,7 @@ impl ApiPart {
     pub(crate) const ALL: [Self; 6] =
         [Self::Billing, Self::Clock, Self::Console, Self::Figures, Self::Providers, Self::Webhooks];
 
-    /// True for a part that is there for the console, and that its own listener has alone.
+    /// True for a part that is used by the console. If the console has its own listener, only that one serves it.
     const fn is_for_console(self) -> bool {
         matches!(self, Self::Console | Self::Figures)
     }
@@ -136,16 +136,16 @@ pub(crate) enum Needs {
     Nothing,
     /// None, but the caller must be on the server's own machine.
     Loopback,
-    /// The signature of a payment provider over the body, which is read as it is.
+    /// The signature of a payment provider over the raw body.
     Signature,
-    /// A client, with whatever scopes.
+    /// A client, with any scopes or none.
     #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "the console alone has one"))]
     Client,
     /// A client with this scope.
     Scope(Scope),
     /// A client that may authenticate, and the access token of a live session.
     Bearer,
-    /// The same, but the token may have expired and the session ended.
+    /// Like [`Needs::Bearer`], but the token may have expired, and the session may have ended.
     BearerEvenExpired,
 }
 
@@ -319,7 +319,7 @@ pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>)
     }
     let others = shown().filter(|route| matches(route.pattern, segments).is_some());
     let mut others: Vec<_> = others.map(|route| route.method).collect();
-    // A name can fit two patterns: itself, and a variable.
+    // A path can match two patterns: one with its own words, and one with a variable.
     others.dedup();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }

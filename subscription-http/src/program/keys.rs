@@ -62,8 +62,9 @@ impl Keys {
         })
     }
 
-    /// Starts to use the next keys, and creates new next ones. Old ones are dropped, but no server key that
-    /// webhook endpoints name: `None` if it is not known which, so that none is dropped.
+    /// Starts to use the next keys, and creates another next key of each kind. The oldest keys are dropped, except
+    /// the server keys in `named`, which webhook endpoints need. With `None`, no server key is dropped, because it
+    /// is not known which ones they need.
     pub(crate) fn rotate(&mut self, named: Option<&BTreeSet<u8>>) -> Result<(), Failure> {
         self.signing.insert(0, Signing { ed25519: random()? });
         self.signing.truncate(RETIRED_MAX + 2);

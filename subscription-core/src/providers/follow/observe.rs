@@ -19,7 +19,7 @@ use crate::values::{Timestamp, Version};
 const TRIES_MAX: u32 = 5;
 
 impl Providers {
-    /// Observes an object; for an invoice whose subscription has no link, the subscription first.
+    /// Observes an object. If it is an invoice whose subscription has no link yet, observes the subscription first.
     pub(crate) async fn observe(
         &self,
         mut of: Observation<'_>,
@@ -41,7 +41,7 @@ impl Providers {
         Err(Interrupted::Lost)
     }
 
-    /// Observes one object: tries until a commit is not lost to another writer.
+    /// Observes one object. If its commit loses to another writer, tries again, a bounded number of times.
     async fn observe_one(&self, of: &mut Observation<'_>) -> Result<EventOutcome, Interrupted> {
         for _ in 0..=TRIES_MAX {
             let mut attempt = self.begin(of).await?;
@@ -59,8 +59,8 @@ impl Providers {
                 }
                 Err(interrupted) => return Err(interrupted),
             };
-            // A page may show a state from before the link was read: the object is fetched again for a difference,
-            // and for a stored event, which is settled with the link.
+            // The page of a sync may show a state from before the link was read. So the object is fetched again if
+            // something differs, or if a stored event is settled together with the link.
             let writes = outcome.status != EventStatus::SAME || of.has_stored();
             if is_shown && is_linked && writes {
                 continue;
@@ -73,13 +73,13 @@ impl Providers {
         Err(Interrupted::Lost)
     }
 
-    /// Begins a try: reads the link, and adds the users whom all events of the object name.
+    /// Begins a try: reads the link, and adds the users that the stored events of the object name.
     async fn begin(&self, of: &mut Observation<'_>) -> Result<Attempt, Error> {
         let source = &of.account.source.name;
         let now = self.now();
         let key = Link::key(source, &of.object)?;
         let link: Option<Stored<Link>> = Stored::load(self.store(), &key).await?;
-        // A record may be made: its user is named by all events of the object, not by these alone.
+        // A record may be created. Any event of the object may name its user, not only those of this observation.
         let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
         if makes_record && of.object.kind != ObjectKind::Invoice {
             for event in self.events_of(source, &of.object).await? {
@@ -110,7 +110,7 @@ impl Providers {
             return Ok(outcome);
         }
         let now = self.now();
-        // Other events of the customer may wait for the binding, or for the word of the caller.
+        // Other events of the customer may wait for the binding, or for the user that a caller has named.
         let binds = |decision: &Decision| decision.binding.is_some() || of.claims.decided.is_some();
         let mut binds = decision.as_ref().is_some_and(binds);
         let mut changes = ChangeSet::default();
@@ -151,7 +151,7 @@ impl Providers {
         Ok(outcome)
     }
 
-    /// The change set of a decision. Records that break a rule of theirs are [`Interrupted::Settled`].
+    /// The change set of a decision. If a record breaks a rule of its kind, the error is [`Interrupted::Settled`].
     async fn changes(
         &self,
         of: &Observation<'_>,
@@ -161,7 +161,7 @@ impl Providers {
         let Decision { outcome, subscription, payments, plan, links, binding } = decision;
         let mut changes = ChangeSet::default();
         changes.writes.extend(links.into_iter().chain(binding).map(Record::from));
-        // The plans may have been read before the fetch.
+        // The plan may have been read before the fetch, and may have changed since.
         changes.guards.extend(plan.as_deref().map(unchanged));
         let service = of.account.acting(&self.service);
         match service.observed_changes(subscription, payments, changes, now).await {
@@ -190,8 +190,8 @@ impl Providers {
         let Some(customer) = &outcome.customer else { return Ok(()) };
         let waits = outcome.status == EventStatus::waiting(Reason::UnknownCustomer)
             && of.claims.decided.is_none();
-        // An event that waits for its customer may have been decided on before another commit bound the customer,
-        // and stored after that commit looked for events that wait.
+        // Another commit may have bound the customer after the decision that this event waits, and may have looked
+        // for waiting events before this one was stored.
         if binds || waits && self.customer_link(of.account, customer).await?.is_some() {
             match of.round {
                 Some(round) => round.bound(customer.clone()),

@@ -8,7 +8,7 @@ use crate::store::Key;
 
 /// A statement and the values that are bound to it.
 ///
-/// Its text has the names of tables and columns alone. Values of callers are bound.
+/// A value that a caller sent is never part of the text: it is bound.
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Statement {
     pub(in crate::store) text: Cow<'static, str>,

@@ -1,4 +1,4 @@
-//! The loop that sends to one endpoint: its calls of the store follow each other, while tries are in flight.
+//! The loop that sends to one endpoint. It calls the store for one thing at a time, while tries are in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,9 @@ use crate::values::Timestamp;
 use crate::webhooks::Endpoint;
 use crate::webhooks::delivery::payload;
 
-/// The time after which an endpoint is read again before a try, and after which a try does not begin.
+/// The time after a check of the endpoint's version from which on it is checked again before a try.
 const CHECKED_FOR: Duration = Duration::from_millis(1_500);
+/// The time after a check within which a try must begin.
 const BEGUN_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a loop ended.
@@ -27,7 +28,7 @@ pub(crate) enum End {
     Changed,
 }
 
-/// A queue whose loop has ended. After an error it has its uncommitted changes still.
+/// A queue whose loop has ended. After an error it still has its uncommitted changes.
 pub(crate) type Ended = (EndpointQueue, Result<End, Error>);
 
 impl Run<'_> {
@@ -45,9 +46,9 @@ impl Run<'_> {
     pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
         let webhooks = self.webhooks;
         let mut tries = Running::new();
-        // When the endpoint was known to be unchanged. It is forgotten while nothing is in flight or due.
+        // The last time when the endpoint was unchanged; `None` before the first check, and after an idle time.
         let mut checked_at: Option<Timestamp> = None;
-        // The store failed: nothing more begins, and the loop ends with the tries in flight.
+        // The error of the store. After it no try begins, and the loop ends when the tries in flight have ended.
         let mut failure = None;
         loop {
             let now = webhooks.now();
@@ -119,14 +120,14 @@ impl Run<'_> {
 
     fn jitter(&self) -> PerMille {
         let mut bytes = [0; 2];
-        // Without randomness the delays are as they stand in the table.
+        // If the source of randomness fails, the delays are exactly those of the table.
         match self.webhooks.service.randomness().fill_id(&mut bytes) {
             Ok(()) => PerMille::new(u16::from_le_bytes(bytes)),
             Err(_) => PerMille::new(500),
         }
     }
 
-    /// Commits the changes of an endpoint; false if its documents are not as they were read.
+    /// Commits the changes of an endpoint; false if its documents have changed since they were read.
     async fn commit(&self, queue: &mut EndpointQueue, now: Timestamp) -> Result<bool, Error> {
         match self.webhooks.store().commit(queue.changes()?).await {
             Ok(()) => {
@@ -136,7 +137,7 @@ impl Run<'_> {
                 Ok(true)
             }
             Err(StoreError::Conflict(_)) => Ok(false),
-            // Perhaps it took effect all the same: then the next one is refused.
+            // The commit may still have been applied: then the next commit is refused with a conflict.
             Err(error) => Err(error.into()),
         }
     }
@@ -161,7 +162,7 @@ impl Run<'_> {
         }
         let mut page = self.webhooks.store().events(&query).await?;
         let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
-        // Events that nobody can see yet hold the page back.
+        // A page without progress is the last one too: the next events cannot be seen yet.
         let is_last = page.reached >= page.last || page.reached <= query.after;
         for queue in readers {
             queue.read(&page, &items, is_last.then_some(tick), self.webhooks.now());

@@ -9,7 +9,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-/// Futures that are running, and the results of those that have ended. All are dropped with it.
+/// Futures that are running, and the results of those that have ended. If this value is dropped, the futures are
+/// cancelled.
 pub(crate) struct Running<'r, T> {
     futures: FuturesUnordered<BoxFuture<'r, T>>,
     ended: Vec<T>,

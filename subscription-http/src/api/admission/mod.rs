@@ -33,7 +33,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 pub(super) enum Admission {
     /// The request continues to a route.
     Call(&'static Route, Box<Call>, CallerAddress),
-    /// `OPTIONS`: the head was all that it asked about.
+    /// The response to an `OPTIONS` request, which reaches no route.
     Answered(Reply),
 }
 
@@ -64,25 +64,25 @@ impl Api {
         let segments = request_head::segments(head.uri.path())?;
         let served = state.served(self.surface);
         let found = routes::find(&head.method, &segments, served);
-        // A loopback route checks for names of this machine below. The operators' listener checks no
-        // names, unless every client is accepted.
+        // The host name of a request to a loopback route is checked below. The operators' listener does not
+        // check host names, unless the server accepts every client, which is in development.
         let checks_host =
             if for_callers { !found.is_loopback_only() } else { state.hosts.loopback_only };
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
             return Err(Refusal::HostUnknown.into());
         }
-        // The client is not known yet, so that it cannot assert an address.
+        // The client is not known yet, so the address that it asserts is not used here.
         let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
         if found.is_loopback_only() {
             log.facts.page = None;
-            // A caller on this machine needs no credential, so that a web page must not pass for one by
-            // rebinding its name.
+            // A caller on this machine needs no credential. A web page in a browser on this machine must not
+            // get this access by DNS rebinding.
             let is_rebound = for_callers && !hosts::are_loopback(&head.uri, &head.headers);
             if is_rebound && caller.is_some_and(|ip| ip.is_loopback()) {
                 return Err(Refusal::HostUnknown.into());
             }
         } else if for_callers {
-            // Counted before the route is known, so that scans for paths are limited too.
+            // Requests without a route are counted too, so that scans for paths are limited.
             state.limiters.address(caller)?;
         }
         let (route, variable) = match found {
@@ -170,7 +170,7 @@ impl Api {
         Ok(())
     }
 
-    /// The client of a credential, unless too many requests from there had an unknown one.
+    /// The client of a credential. Refuses a caller whose address has sent too many unknown credentials.
     async fn client(
         &self,
         credential: &SecretString,
@@ -216,7 +216,7 @@ fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
     };
     headers.get(REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
-        // An id need not be hard to guess: without randomness all are the same, and requests continue.
+        // An id need not be hard to guess: if the source of randomness fails, all requests have the same id.
         ids.fill_id(&mut bytes).ok();
         let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));

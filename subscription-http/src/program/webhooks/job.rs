@@ -68,7 +68,8 @@ impl Job for WebhookJob {
         self.signals.wait().await;
     }
 
-    /// Sends until it is to stop. The sender is taken out meanwhile: one that is cut off or panics is not used again.
+    /// Sends until nothing is due or the job must stop. Meanwhile the sender is not stored in the job, so that a
+    /// sender whose run is cancelled or panics is not used again.
     async fn run(&self, stop: &Stop) -> Result<Next, Error> {
         let kept = self.sender.lock().await.take();
         let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());

@@ -19,7 +19,7 @@ const SKEW_MAX: Duration = Duration::from_mins(1);
 pub(super) struct ClockSkew(AtomicU64);
 
 impl ClockSkew {
-    /// Compares the clocks: the database gave its time, in microseconds, between a moment and now.
+    /// Compares the clocks. `database` is the time of the database in microseconds, read between `asked_at` and now.
     pub(super) fn compare(&self, asked_at: Timestamp, database: i64) {
         let skew = distance(database, asked_at.micros(), SystemClock.now().micros());
         self.0.store(skew, Ordering::Relaxed);

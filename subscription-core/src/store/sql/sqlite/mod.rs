@@ -179,9 +179,9 @@ impl Dialect for Sqlite {
         self.writer.refresh_access_classes(now).await
     }
 
-    /// SQLite has no statistics here: it assumes that a condition on any other indexed column is as
-    /// selective as `user_id = $1`, and might read a third of the table. So the statement names the index
-    /// that finds few rows.
+    /// Names the index that finds few rows. Without it, SQLite could choose another index and read a third of
+    /// the table: it has no statistics here, and assumes that a condition on any indexed column finds as few
+    /// rows as `user_id = $1`.
     fn hint(index: &'static str) -> String {
         format!(" INDEXED BY {index}")
     }

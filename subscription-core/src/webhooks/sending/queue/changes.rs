@@ -10,14 +10,15 @@ use crate::webhooks::{Delivery, DisabledReason, Endpoint};
 
 /// The number of outcomes after which they are committed.
 const OUTCOMES_MAX: usize = 100;
-/// The longest time until an outcome is committed, and the shortest between two commits of a few.
+/// The longest time until an outcome is committed while tries are in flight, and the shortest time between two
+/// commits of fewer outcomes while none is.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 /// A cursor that passed only unwanted events is committed after this number of them, or after this time.
 const PASSED_MAX: u64 = 10_000;
 const PASSED_FOR: Duration = Duration::from_hours(1);
 
 impl EndpointQueue {
-    /// True if there are changes that are not committed, apart from a cursor that passed events that are not wanted.
+    /// True if there are uncommitted changes. A cursor that only passed unwanted events does not count.
     pub(crate) const fn is_changed(&self) -> bool {
         self.changed_at.is_some()
     }

@@ -62,7 +62,7 @@ impl EndpointQueue {
         if self.unparked.is_empty() {
             tracing::info!(endpoint = %self.id(), "a webhook endpoint accepts events again");
         } else {
-            // There is still no room for events that go behind others. The next event is tried alone.
+            // There is still no room to park the events that wait behind others, so the next event is tried alone.
             let reason = StallReason::ParkedFull;
             self.breaker.set_stall(Some(Stall { reason, probes: 0, next_at: at, ..stall }));
         }
@@ -74,7 +74,7 @@ impl EndpointQueue {
         let sequence = attempt.sequence;
         let at = attempt.at;
         let before = self.stall().map(|stall| stall.reason);
-        // Of a stalled endpoint only the probe counts, and tries that were in flight before do not.
+        // While an endpoint is stalled only its probe counts: tries that began before the stall do not.
         if before.is_some() && !next.is_probe && !attempt.outcome.is_gone() {
             if next.is_parked && before == Some(StallReason::ParkedFull) {
                 return self.try_later(attempt, jitter);
@@ -110,7 +110,7 @@ impl EndpointQueue {
         false
     }
 
-    /// Gives a parked event its next try; true if it is given up instead.
+    /// Sets the time of the next try of a parked event; true if the event is given up instead.
     fn try_later(&mut self, attempt: Attempt, jitter: PerMille) -> bool {
         let sequence = attempt.sequence;
         let at = attempt.at;
@@ -125,7 +125,7 @@ impl EndpointQueue {
         next_at.is_none()
     }
 
-    /// Ends a try of an event in the window. Returns the events that go behind it.
+    /// Ends a try of an event in the window. Returns the later events that must be parked behind it.
     fn window_ended(&mut self, sequence: u64, end: End) -> Vec<Arc<RecordedEvent>> {
         self.unparked.retain(|event| event.sequence != sequence);
         self.window.ended(sequence, end)

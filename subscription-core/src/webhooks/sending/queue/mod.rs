@@ -1,4 +1,4 @@
-//! The events of one endpoint, and which of them is sent next. It is pure but for its log lines.
+//! The queue of one endpoint: its events, and the choice of the next one to send. It has no effects but log lines.
 
 mod changes;
 mod ended;
@@ -25,7 +25,7 @@ pub(crate) struct Documents {
     pub(crate) parked: Vec<Stored<Parked>>,
 }
 
-/// The sending to one endpoint, from the documents that were read.
+/// The state of the sending to one endpoint, made from its documents.
 #[derive(Debug)]
 pub(crate) struct EndpointQueue {
     endpoint: Stored<Endpoint>,
@@ -37,7 +37,7 @@ pub(crate) struct EndpointQueue {
     parked: ParkedEvents,
     /// The wanted events that were read and are not in the window yet.
     pending: VecDeque<Arc<RecordedEvent>>,
-    /// The events of the window that go behind another one and find no room.
+    /// The events of the window that must be parked behind another one, but for which there is no room.
     unparked: VecDeque<Arc<RecordedEvent>>,
     /// The sequence up to which the feed was read.
     read_to: u64,
@@ -72,7 +72,7 @@ pub(crate) enum Step {
 pub(crate) struct Due {
     /// The sequence of a parked event; `None` for the next event of the window.
     parked: Option<u64>,
-    /// The only try of a stalled endpoint.
+    /// True if it is the one try that a stalled endpoint gets.
     is_probe: bool,
 }
 
@@ -160,8 +160,8 @@ impl EndpointQueue {
             && self.endpoint.body.types.iter().any(|types| types.admits(&recorded.event))
     }
 
-    /// Adds the wanted events of a page that begins at its own place in the feed or before. `read_at_tick` is
-    /// the tick of a page that ends at the newest event.
+    /// Adds the wanted events of a page that begins at `read_to` or before. `read_at_tick` is the tick of the
+    /// read, if the page is the last one of the feed.
     pub(crate) fn read(
         &mut self,
         page: &EventPage,
@@ -230,7 +230,8 @@ impl EndpointQueue {
         }
     }
 
-    /// The next step, with this number of tries in flight. The feed may have new events since this tick.
+    /// The next step, with this number of tries in flight. The feed may have new events if it was last read before
+    /// `tick`.
     pub(crate) fn step(
         &self,
         in_flight: usize,
@@ -252,7 +253,7 @@ impl EndpointQueue {
 
     /// The event that can be tried now.
     fn due(&self, in_flight: usize, now: Timestamp) -> Option<Due> {
-        // No more than the window holds is repeated after a crash, those that were parked with them.
+        // After a crash no more tries are repeated than the window has places, including those of parked events.
         let repeated = self.outcomes + in_flight;
         if in_flight >= Window::IN_FLIGHT_MAX || repeated >= Window::EVENTS_MAX {
             return None;
@@ -268,7 +269,7 @@ impl EndpointQueue {
         if in_flight > 0 || stall.next_at > now {
             return None;
         }
-        // If the places are full, parked events are tried when they are due.
+        // If the endpoint is stalled because its parked events are too many, these are tried when they are due.
         let oldest = self.parked.oldest().filter(|_| is_failing);
         of_window(true).or(oldest.map(|it| Due { parked: Some(it), is_probe: true }))
     }
