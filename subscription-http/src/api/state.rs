@@ -28,7 +28,9 @@ use super::waiting::long_polls::{EventSignal, LongPolls};
 use super::waiting::readiness::Readiness;
 use super::waiting::turned_clock::TurnedClock;
 use super::{Api, Surface};
-use crate::metrics::{ClockMetrics, Count, Metrics, ProviderMetrics, StoreMetrics, WebhookTallies};
+use crate::metrics::{
+    ClockMetrics, Count, Metrics, ProviderMetrics, StoreMetrics, WebhookCounters,
+};
 
 /// The large webhooks that can be read at a time.
 const WEBHOOK_SLOTS: usize = 32;
@@ -238,8 +240,8 @@ impl ApiBuilder {
     /// The signal is given when the job that sends events has something to read.
     pub fn webhooks(mut self, webhooks: Webhooks, changed: &JobSignal) -> Self {
         let service = self.0.service.clone();
-        let tallies = WebhookTallies { webhooks: webhooks.clone(), service };
-        self.0.metrics.registry.register_collector(Box::new(tallies));
+        let counters = WebhookCounters { webhooks: webhooks.clone(), service };
+        self.0.metrics.registry.register_collector(Box::new(counters));
         self.0.webhooks = Some(webhooks);
         self.0.webhook_signal = changed.clone();
         self.with(ApiPart::Webhooks)

@@ -24,7 +24,7 @@ use crate::api::routes::Route;
 pub use clock::ClockMetrics;
 pub use providers::ProviderMetrics;
 pub use store::StoreMetrics;
-pub(crate) use webhooks::WebhookTallies;
+pub(crate) use webhooks::WebhookCounters;
 
 /// The metrics of one [`Api`](crate::Api).
 pub(crate) struct Metrics {

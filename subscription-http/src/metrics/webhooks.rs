@@ -12,7 +12,7 @@ use subscription_core::{SubscriptionService, Timestamp};
 
 /// The webhooks, and the service whose clock dates the events.
 #[derive(Debug)]
-pub(crate) struct WebhookTallies {
+pub(crate) struct WebhookCounters {
     pub(crate) webhooks: Webhooks,
     pub(crate) service: SubscriptionService,
 }
@@ -34,7 +34,7 @@ fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-impl Collector for WebhookTallies {
+impl Collector for WebhookCounters {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let all_counters = self.webhooks.counters();
         let now = self.service.now();
