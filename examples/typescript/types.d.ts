@@ -268,7 +268,7 @@ export interface paths {
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; one that is reactivated before its `ends_at` loses it. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; one that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
@@ -1713,9 +1713,9 @@ export interface components {
             at?: components["schemas"]["TimestampInput"];
             /** @description The `amount_due` of that quote. */
             amount_due?: components["schemas"]["AmountInput"];
-            /** @description The `next_amount` of that quote, if it must still be the same too. Null: it is not compared. */
+            /** @description The `next_amount` of the quote that the subscriber accepted. If it is sent and has changed since, the response is 409 `quote_changed`. Left out or null: it is not compared. */
             next_amount?: components["schemas"]["NullableAmountInput"];
-            /** @description The `credit_after` of that quote, if it must still be the same too. */
+            /** @description The `credit_after` of the quote that the subscriber accepted. If it is sent and has changed since, the response is 409 `quote_changed`. Left out: it is not compared. */
             credit_after?: components["schemas"]["AmountInput"];
         };
         /**
@@ -1921,7 +1921,7 @@ export interface components {
                 }[];
             }[];
         };
-        /** @description The figures of the last months. */
+        /** @description The figures of each of the last months, up to the current one. */
         FiguresByMonth: {
             /** @description The moment of the figures of the current month. */
             as_of: components["schemas"]["Timestamp"];
@@ -2558,7 +2558,7 @@ export interface components {
             previous_secret_until: components["schemas"]["NullableTimestamp"];
             /** @description The sequence up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
-            /** @description The distance from the cursor to the sequence of the newest event. */
+            /** @description The sequence of the newest event minus `cursor`. It also counts events that the endpoint does not receive, until the cursor passes them. */
             behind: components["schemas"]["Sequence"];
             /** @description When the endpoint stalled. While it is stalled, only its oldest event is attempted. */
             stalled_since: components["schemas"]["NullableTimestamp"];
@@ -2567,7 +2567,7 @@ export interface components {
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             /** @description The number of parked events that will be attempted again, at most 100. */
             parked: number;
-            /** @description The number of events that were given up after ten attempts. They are listed for 30 days, at most 100 of them. */
+            /** @description The number of listed events that were given up after ten attempts. An event is listed for 30 days after it was given up, and at most 100 events are listed. */
             given_up: number;
             /** @description The moment of the first failure since the last success. After five days the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];

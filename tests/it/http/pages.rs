@@ -88,8 +88,8 @@ fn the_bounds_of_a_request_are_the_same_in_the_guide_and_in_the_document() {
         assert!(guide.contains(&format!("`{code}` | {} |", meaning(code))), "{code}");
     }
     let description = text(&DOCUMENT["info"]["description"]);
-    let (_, head) = description.split_once("whose headers exceed ").unwrap();
-    let head = head.split(" gets 431").next().unwrap();
+    let (_, head) = description.split_once("with headers above ").unwrap();
+    let head = head.split(" is 431").next().unwrap();
     assert!(guide.contains(&format!("more than {head} of headers gets 431")), "{head}");
 
     let limit = resolve(&DOCUMENT["components"]["parameters"]["limit"]);
