@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jsonwebtoken::EncodingKey;
 use jsonwebtoken::jwk::{Jwk, PublicKeyUse, ThumbprintHash};
@@ -38,14 +38,18 @@ impl SigningKey {
         Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
     }
 
-    /// An Ed25519 or P-256 key from a PKCS #8 document in PEM.
+    /// An Ed25519 or P-256 key from a PKCS #8 document in PEM. Text before and after it is ignored.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
-        let ed = EncodingKey::from_ed_pem(pem).ok();
-        if let Some(Ok(key)) = ed.map(|key| Self::of_pair(key, Algorithm::EdDsa)) {
-            return Ok(key);
-        }
-        let key = EncodingKey::from_ec_pem(pem).map_err(|_| BadKey::Unreadable)?;
-        Self::of_pair(key, Algorithm::Es256)
+        let text = String::from_utf8_lossy(pem);
+        let parts = text.split("-----").skip_while(|part| *part != "BEGIN PRIVATE KEY");
+        let [_, base64, "END PRIVATE KEY", ..] = *parts.collect::<Vec<_>>() else {
+            return Err(BadKey::Unreadable);
+        };
+        let base64: String = base64.split_ascii_whitespace().collect();
+        let document = STANDARD.decode(base64).map_err(|_| BadKey::Unreadable)?;
+        // The document names its algorithm: it is read as a key of that one alone.
+        Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
+            .or_else(|_| Self::of_pair(EncodingKey::from_ec_der(&document), Algorithm::Es256))
     }
 
     /// A shared secret of at least 32 bytes, for one process that both signs and verifies.

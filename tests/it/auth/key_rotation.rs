@@ -180,6 +180,30 @@ fn unusable_keys_are_refused() {
     }
 }
 
+/// As `openssl` writes it beside other text, and as editors save it.
+#[test]
+fn a_pem_is_read_from_text_around_it_and_with_any_line_breaks() {
+    for (pem, algorithm) in [(ED25519_PEM, Algorithm::EdDsa), (P256_PEM, Algorithm::Es256)] {
+        let text = std::str::from_utf8(pem).unwrap();
+        let id = SigningKey::from_pem(pem).unwrap().id().to_owned();
+        for same in [
+            format!("Bag Attributes\n    friendlyName: caf\u{e9} -----\n{text}\n# the end"),
+            text.replace('\n', "\r\n"),
+            text.replace("-----\n", "-----").replace("\n-----", "-----"),
+        ] {
+            let key = SigningKey::from_pem(same.as_bytes()).unwrap();
+
+            assert_eq!((key.id(), key.algorithm()), (&*id, algorithm), "{same}");
+        }
+        for cut in
+            [text.replace("END PRIVATE", "END"), text.replace("-----END PRIVATE KEY-----", "")]
+        {
+            let refused = SigningKey::from_pem(cut.as_bytes()).map(|key| key.id().to_owned());
+            assert_eq!(refused, Err(BadKey::Unreadable), "{cut}");
+        }
+    }
+}
+
 /// The key, and its thumbprint, of RFC 8037, appendix A.
 #[test]
 fn a_key_is_named_by_its_thumbprint() {
