@@ -7,7 +7,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use subscription_http::Quota;
 use tracing::level_filters::LevelFilter;
 
@@ -47,11 +48,9 @@ pub(crate) enum ClockKind {
 /// Lets serde parse a type as `FromStr` does.
 macro_rules! deserialize_from_text {
     ($($kind:ty),+) => {$(
-        impl TryFrom<String> for $kind {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+                String::deserialize(text)?.parse().map_err(D::Error::custom)
             }
         }
     )+};
@@ -60,8 +59,7 @@ macro_rules! deserialize_from_text {
 deserialize_from_text!(Console, Listen, Level, Limit, KeepEvents);
 
 /// An address to listen on.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listen(pub(crate) SocketAddr);
 
 impl Default for Listen {
@@ -86,8 +84,7 @@ impl FromStr for Listen {
 }
 
 /// Where the console is served.
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Console {
     /// Nowhere.
     Off,
@@ -113,8 +110,7 @@ impl FromStr for Console {
 }
 
 /// The log level.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy)]
 pub(crate) struct Level(pub(crate) LevelFilter);
 
 impl Default for Level {
@@ -209,8 +205,7 @@ impl FromStr for Database {
 }
 
 /// A rate limit as text: `30/5m`, or `off`.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy)]
 pub(crate) struct Limit(pub(crate) Option<Quota>);
 
 impl fmt::Display for Limit {
@@ -251,8 +246,7 @@ impl FromStr for Limit {
 }
 
 /// How long events are kept; `None` is for ever.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy)]
 pub(crate) struct KeepEvents(pub(crate) Option<Duration>);
 
 impl Default for KeepEvents {
@@ -266,27 +260,20 @@ impl FromStr for KeepEvents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const DAY: u64 = 24 * 3_600;
+        #[rustfmt::skip] // A row is a line. The longest month and year: no event is deleted too early.
+        const UNITS: [(&str, char, u64); 7] = [
+            ("PT", 'S', 1), ("PT", 'M', 60), ("PT", 'H', 3_600),
+            ("P", 'D', DAY), ("P", 'W', 7 * DAY), ("P", 'M', 31 * DAY), ("P", 'Y', 366 * DAY),
+        ];
         if text == "forever" {
             return Ok(Self(None));
         }
-        let time = || {
-            let unit = text.chars().last()?;
-            let digits = text.get(..text.len().checked_sub(1)?)?;
-            let (digits, unit) = match (digits.strip_prefix("PT"), unit) {
-                (Some(digits), 'S') => (digits, 1),
-                (Some(digits), 'M') => (digits, 60),
-                (Some(digits), 'H') => (digits, 3_600),
-                (None, 'D') => (digits.strip_prefix('P')?, DAY),
-                (None, 'W') => (digits.strip_prefix('P')?, 7 * DAY),
-                // The longest month and year: no event is deleted too early.
-                (None, 'M') => (digits.strip_prefix('P')?, 31 * DAY),
-                (None, 'Y') => (digits.strip_prefix('P')?, 366 * DAY),
-                _ => return None,
-            };
+        let time = UNITS.into_iter().find_map(|(begin, end, unit)| {
+            let digits = text.strip_prefix(begin)?.strip_suffix(end)?;
             let count = digits.parse::<u32>().ok().filter(|count| *count > 0)?;
             Some(Self(Some(Duration::from_secs(unit * u64::from(count)))))
-        };
-        time().ok_or_else(|| {
+        });
+        time.ok_or_else(|| {
             format!(
                 "must be an ISO 8601 duration of one unit, such as P400D, or forever; not {text:?}"
             )
