@@ -23,7 +23,7 @@ use self::commands::billing_pause::BillingCommand;
 use self::commands::clients::ClientCommand;
 use self::commands::demo::Demo;
 use self::commands::events::EventsCommand;
-use self::commands::{billing_pause, clients, demo, events, transfer};
+use self::commands::{api_client, billing_pause, clients, demo, events, transfer};
 use self::keys::Keys;
 pub(crate) use self::log::Log;
 use self::open::Opened;
@@ -92,13 +92,20 @@ enum Command {
     /// Print the OpenAPI document. The routes of --self-service, of --clock manual, of [providers] and of [webhooks] are in
     /// it only where they are set.
     Openapi,
+    /// Ask the server on this machine, at the port of --listen, whether it is ready, and fail unless it is: for the health
+    /// check of a container without a shell.
+    Health,
 }
 
 #[derive(Subcommand)]
 enum KeyCommand {
     /// Start to use the next keys and create new next ones, or create the key file if there is none.
     /// Restart every instance afterwards.
-    Rotate,
+    Rotate {
+        /// Do nothing if there is a key file.
+        #[arg(long)]
+        if_missing: bool,
+    },
 }
 
 /// The reason why the program ends, for its user.
@@ -160,7 +167,7 @@ impl Program {
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,
-            Command::Key(KeyCommand::Rotate) => rotate(&settings).await,
+            Command::Key(KeyCommand::Rotate { if_missing }) => rotate(&settings, if_missing).await,
             Command::Export { file } => transfer::export(&settings, &file).await,
             Command::Import { file, as_is } => transfer::import(&settings, &file, as_is).await,
             Command::Billing(command) => billing_pause::run(command, &settings).await,
@@ -178,14 +185,16 @@ impl Program {
                 print(openapi_json_for(&settings.self_service, &parts));
                 Ok(())
             }
+            Command::Health => api_client::health(settings.listen).await,
         }
     }
 }
 
-async fn rotate(settings: &Settings) -> Result<(), Failure> {
+async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     let path = settings.key_file();
     let mut named = Ok(BTreeSet::new());
     let keys = match Keys::read(&path)? {
+        Some(_) if if_missing => return Ok(()),
         Some(mut keys) => {
             named = open::server_keys_named(settings).await;
             keys.rotate(named.as_ref().ok())?;

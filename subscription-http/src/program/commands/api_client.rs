@@ -11,6 +11,7 @@ use subscription_http::{FetchSettings, HttpFetch};
 use url::Url;
 
 use crate::program::Failure;
+use crate::program::settings::Listen;
 
 /// The most time of a request, which is more than one for events waits.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -39,7 +40,7 @@ impl ApiClient {
     pub(crate) fn new(args: &ApiArgs, name: &str) -> Result<Self, Failure> {
         let api = args.api.clone();
         HttpFetch::check(&api)
-            .map_err(|error| Failure::new(format!("--api {api}: {}", Failure::from(error))))?;
+            .map_err(|error| Failure(format!("--api {api}: {}", Failure::from(error))))?;
         let file = args.client_id_file.as_deref().map(read_client_id).transpose()?;
         let http = HttpFetch::new(&FetchSettings::default().with_timeout(TIMEOUT))?;
         Ok(Self { http, api, client_id: file.unwrap_or_else(|| name.into()) })
@@ -65,8 +66,24 @@ impl ApiClient {
         let answer = self.http.call(method, url, &self.client_id, body).await;
         let mut shown = url.clone();
         shown.set_query(None);
-        answer.map_err(|error| Failure::new(format!("{shown}: {}", Failure::from(error))))
+        answer.map_err(|error| Failure(format!("{shown}: {}", Failure::from(error))))
     }
+}
+
+/// The body of a response, unless it is a problem.
+pub(crate) fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
+    if (200..300).contains(&status) {
+        Ok(String::from_utf8(body)?)
+    } else {
+        Err(Failure(refusal(status, &body)))
+    }
+}
+
+/// Asks the server on this machine, at the port of --listen, whether it is ready.
+pub(crate) async fn health(Listen(address): Listen) -> Result<(), Failure> {
+    let api = format!("http://127.0.0.1:{}", address.port()).parse()?;
+    let server = ApiClient::new(&ApiArgs { api, client_id_file: None }, "health-command")?;
+    text(server.call(Method::GET, &server.url(&["health", "ready"]), None).await?).map(drop)
 }
 
 /// The text of a response that reports an error.
@@ -81,9 +98,9 @@ pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
 
 fn read_client_id(path: &Path) -> Result<SecretString, Failure> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("--client-id-file {}: {error}", path.display())))?;
+        .map_err(|error| Failure(format!("--client-id-file {}: {error}", path.display())))?;
     match text.trim() {
-        "" => Err(Failure::new(format!("--client-id-file {} is empty", path.display()))),
+        "" => Err(Failure(format!("--client-id-file {} is empty", path.display()))),
         client_id => Ok(client_id.into()),
     }
 }

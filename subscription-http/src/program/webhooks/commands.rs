@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use subscription_core::webhooks::{Secret, SignatureHeaders, TOLERANCE, verify};
 use subscription_core::{Clock as _, SystemClock};
 
-use crate::program::commands::api_client::{ApiArgs, ApiClient, refusal};
+use crate::program::commands::api_client::{ApiArgs, ApiClient, text};
 use crate::program::{Failure, print};
 
 /// The environment variable with the secrets of an endpoint.
@@ -145,27 +145,17 @@ impl Endpoints {
     }
 }
 
-/// The body of a response, unless it is a problem.
-fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
-    if (200..300).contains(&status) {
-        Ok(String::from_utf8(body)?)
-    } else {
-        Err(Failure::new(refusal(status, &body)))
-    }
-}
-
 impl Delivery {
     fn check(&self) -> Result<(), Failure> {
         let secrets = match &self.secret_file {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| {
-                Failure::new(format!("--secret-file {}: {error}", path.display()))
-            })?,
+            Some(path) => std::fs::read_to_string(path)
+                .map_err(|error| Failure(format!("--secret-file {}: {error}", path.display())))?,
             None => std::env::var(SECRET)
-                .map_err(|_| Failure::new(format!("give --secret-file or set {SECRET}")))?,
+                .map_err(|_| Failure(format!("give --secret-file or set {SECRET}")))?,
         };
         let secrets: Result<Vec<Secret>, _> =
             secrets.split_ascii_whitespace().map(str::parse).collect();
-        let secrets = secrets.map_err(|error| Failure::new(format!("the secret {error}")))?;
+        let secrets = secrets.map_err(|error| Failure(format!("the secret {error}")))?;
         let mut body = Vec::new();
         std::io::stdin().lock().read_to_end(&mut body)?;
         let Self { id, timestamp, signature, .. } = self;
