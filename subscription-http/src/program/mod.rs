@@ -95,6 +95,13 @@ enum Command {
     /// Ask the server on this machine, at the port of --listen, whether it is ready, and fail unless it is: for the health
     /// check of a container without a shell.
     Health,
+    /// Print a script that completes commands and options in a shell.
+    Completions {
+        /// The shell that reads the script.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
 }
 
 #[derive(Subcommand)]
@@ -144,9 +151,8 @@ impl Program {
     /// Reads the command line, the environment and the settings file. After `--help`, and after a flag
     /// that is wrong, the process exits.
     pub(crate) fn read() -> Result<Self, Failure> {
-        // Every setting can stand after a command too, and none is required.
-        let command = Self::command().mut_args(|setting| setting.global(true).required(false));
-        let matches = command.get_matches();
+        let is_command = |word| Self::command().find_subcommand(word).is_some();
+        let matches = command_line(std::env::args_os().any(is_command)).get_matches();
         settings::unknown_names::check_environment()?;
         let settings = Settings::read(&matches)?;
         let command = matches.subcommand().map(|_| Command::from_arg_matches(&matches));
@@ -186,8 +192,40 @@ impl Program {
                 Ok(())
             }
             Command::Health => api_client::health(settings.listen).await,
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(
+                    shell,
+                    &mut command_line(false),
+                    "subscription-http",
+                    &mut script,
+                );
+                print(&String::from_utf8_lossy(&script));
+                Ok(())
+            }
+            Command::Man => {
+                // A closed standard output is not an error.
+                clap_mangen::Man::new(command_line(false)).render(&mut std::io::stdout()).ok();
+                Ok(())
+            }
         }
     }
+}
+
+/// The command line. Every setting can stand after a command too, where none is required. The help of a command shows two
+/// of them.
+fn command_line(is_for_command: bool) -> clap::Command {
+    Program::command().mut_subcommands(with_reference).mut_args(|setting| {
+        let is_shown = matches!(setting.get_id().as_str(), "config" | "database");
+        setting.global(true).required(false).hide(is_for_command && !is_shown)
+    })
+}
+
+/// Ends the help of a command, and of those below it, with the place of the other settings.
+fn with_reference(command: clap::Command) -> clap::Command {
+    command
+        .after_help("`subscription-http --help` lists the general options")
+        .mut_subcommands(with_reference)
 }
 
 async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ mod events;
 mod listeners;
 mod log;
 mod memory;
+mod packaging;
 mod production;
 mod provider_attacks;
 mod provider_shop;
