@@ -20,14 +20,21 @@ pub(crate) fn trials() -> Vec<Trial> {
             every_plan_that_is_sold_has_a_currency,
         ),
         Trial::test("the_crates_show_the_same_page", the_crates_show_the_same_page),
+        Trial::test("every_feature_is_documented", every_feature_is_documented),
         Trial::test("the_code_map_names_what_there_is", the_code_map_names_what_there_is),
     ]
 }
 
 /// Every page that is read by people who use or change this.
 fn pages() -> Vec<String> {
-    let top =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"];
+    let top = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "tests/README.md",
+    ];
     let mut pages = top.map(str::to_owned).to_vec();
     for entry in std::fs::read_dir(root().join("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -63,6 +70,25 @@ fn the_crates_show_the_same_page() -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// In the first page of its crate, in a row of its table.
+fn every_feature_is_documented() -> Result<(), Failed> {
+    let mut wrong = Vec::new();
+    for name in ["subscription-core", "subscription-http"] {
+        let manifest = read(&format!("{name}/Cargo.toml"));
+        let page = read(&format!("{name}/src/lib.rs"));
+        let features = manifest.split("[features]\n").nth(1).unwrap();
+        let features = features.split("\n[").next().unwrap();
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+        let named = features.lines().filter_map(|line| line.split_once(" = "));
+        for (feature, _) in named.filter(|(feature, _)| feature.chars().all(is_name)) {
+            if feature != "default" && !page.contains(&format!("//! | `{feature}`")) {
+                wrong.push(format!("{name}: nothing says what {feature} brings"));
+            }
+        }
+    }
+    told(&wrong)
 }
 
 fn told(wrong: &[String]) -> Result<(), Failed> {
