@@ -127,7 +127,7 @@ fn a_signature_is_checked_without_a_server() {
         (&*text, flags("msg_2", &at, &signature), body, "no signature is right"),
         ("whsec_AAAA", flags(id, &at, &signature), body, "no signature is right"),
         (&*text, flags(id, &old_at, &old_signature), body, "too long ago"),
-        (&*text, flags(id, "soon", &signature), body, "no number of seconds"),
+        (&*text, flags(id, "soon", &signature), body, "not a number of seconds"),
         (&*text, flags(id, &at, ""), body, "is missing"),
         ("no base64", flags(id, &at, &signature), body, "the secret must be whsec_ and base64"),
     ] {
