@@ -17,7 +17,8 @@ pub(super) struct AccessClass {
     pub(super) mark: Mark,
 }
 
-/// The second part of a class: the phase in which the subscription was last seen, or that it is blocked.
+/// The second part of a class: the phase in which the subscription was last seen, or the mark of a blocked
+/// subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mark {
     /// The subscription is between its start and its end, or has a status that grants no access.
@@ -98,7 +99,7 @@ pub(super) fn classes(
     })
 }
 
-/// True if subscriptions must be moved to their current class before the list is read: it is filtered by access,
+/// True if subscriptions must be moved to their current class before the list is read. The list is filtered by access,
 /// it includes a status that grants access, and it is not limited to one user or one external id.
 pub(super) fn is_by_access(filter: &SubscriptionFilter) -> bool {
     filter.is_active.is_some()

@@ -39,7 +39,7 @@ pub struct CacheInvalidator {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// The latest known version: no earlier one enters the cache again.
+    /// The latest known version. An earlier version does not enter the cache again.
     version: Version,
     record: Option<Record>,
 }
@@ -49,7 +49,7 @@ fn is_cached(key: &Key) -> bool {
 }
 
 impl CacheInvalidator {
-    /// How long a record stays in the cache by default, if no changes by other processes are reported.
+    /// The default time that a record stays in the cache, if no changes by other processes are reported.
     pub const LAG: Duration = Duration::from_secs(3);
 
     fn new(lag: Duration) -> Self {
@@ -61,7 +61,8 @@ impl CacheInvalidator {
         }
     }
 
-    /// Removes a record that has this version now. The version of a deleted record is the one after its last.
+    /// Removes a record whose version in the store is now `version`. The version of a deleted record is its last
+    /// version plus one.
     pub fn forget(&self, key: &Key, version: Version) {
         if is_cached(key) {
             self.put(key.clone(), version, None);
@@ -79,7 +80,7 @@ impl CacheInvalidator {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// The number of reads that went on to the store.
+    /// The number of reads that were forwarded to the store.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
@@ -99,7 +100,7 @@ impl CacheInvalidator {
         found
     }
 
-    /// Stores a record, or with `None` only its version, unless a later version is known.
+    /// Stores a record, or only its version if `record` is `None`. Does nothing if a later version is known.
     fn put(&self, key: Key, version: Version, record: Option<Record>) {
         self.records.entry(key).and_compute_with(|known| match known {
             Some(known) if known.value().version > version => Op::Nop,
@@ -116,9 +117,9 @@ impl CacheInvalidator {
         self.put(record.key(), record.version(), Some(record.clone()));
     }
 
-    /// Removes the records that a change set will change, and returns those that it writes. Until the outcome
-    /// is known, they are read from the store, even if the caller stops waiting: a reader that saw one record
-    /// of the set there must not get an older one from the cache.
+    /// Removes the records that a change set will change, and returns those that it writes. Until the outcome is known,
+    /// these records are read from the store, even if the caller is cancelled: a reader that saw one new record of the
+    /// set in the store must not get an old version of another record from the cache.
     fn forget_changed(&self, changes: &ChangeSet) -> Vec<Record> {
         for delete in &changes.deletes {
             self.forget(&delete.key, delete.version.next());

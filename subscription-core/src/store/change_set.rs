@@ -12,7 +12,7 @@ use crate::values::{PlanId, SubscriptionId, Timestamp, UserId, Version};
 /// Changes that a store applies all together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// Conditions on records that the set does not change.
+    /// Conditions that must hold for the set to be committed.
     pub guards: Vec<Guard>,
     /// Records to write. The version of each is one more than the version that was read; a new record has
     /// [`Version::FIRST`].
@@ -21,7 +21,7 @@ pub struct ChangeSet {
     pub deletes: Vec<Delete>,
     /// Events, which enter the feed in this order.
     pub events: Vec<Event>,
-    /// Removes the events up to and including this sequence from the feed.
+    /// Removes the events up to and including this sequence from the feed; `None` removes no events.
     pub forget_events: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ impl ChangeSet {
         guarded.chain(written).chain(deleted)
     }
 
-    /// Checks the rules for change sets that need no stored record. Every store calls it first.
+    /// Checks the rules for change sets that need no stored record. Every store calls this method first.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();
         if records > Self::RECORDS_MAX {
@@ -101,12 +101,12 @@ pub enum Guard {
     Unchanged {
         /// The record.
         key: Key,
-        /// Its version as it was read.
+        /// The version of the record when it was read.
         version: Version,
     },
-    /// No subscription has the plan or is scheduled to change to it, apart from those that this change set deletes.
+    /// No subscription has the plan or is scheduled to change to it, except subscriptions that this change set deletes.
     PlanUnused(PlanId),
-    /// Every subscription of the user is expired, apart from those that this change set writes or deletes.
+    /// Every subscription of the user is expired, except subscriptions that this change set writes or deletes.
     NoOtherLiveSubscription(UserId),
     /// The idempotency record of this key expires at this moment or before.
     Expired {
@@ -122,6 +122,6 @@ pub enum Guard {
 pub struct Delete {
     /// The record.
     pub key: Key,
-    /// Its version as it was read.
+    /// The version of the record when it was read.
     pub version: Version,
 }

@@ -19,11 +19,11 @@ pub struct Document {
     pub key: DocumentKey,
     /// The number of times it has been written.
     pub version: Version,
-    /// The record that it belongs to, for lists by owner.
+    /// The id of the record that the document belongs to, for lists by owner; `None` if there is no owner.
     pub owner: Option<Uuid>,
-    /// A state or a group, for lists by label.
+    /// A state or a group of the document, for lists by label; `None` if there is no label.
     pub label: Option<Label>,
-    /// When work on it is due, for lists by due time.
+    /// The time at which work on the document is due, for lists by due time; `None` if no work is due.
     pub due_at: Option<Timestamp>,
     /// The state itself as JSON: at most [`Document::BODY_BYTES_MAX`] bytes.
     pub body: Box<str>,
@@ -37,9 +37,9 @@ impl Document {
 /// The key of a document: ids are unique within a collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DocumentKey {
-    /// The collection that it is in.
+    /// The collection of the document.
     pub collection: Collection,
-    /// Its id there.
+    /// The id of the document in the collection.
     pub id: DocumentId,
 }
 
@@ -48,12 +48,12 @@ pub struct DocumentKey {
 pub struct Collection(Cow<'static, str>);
 
 impl Collection {
-    /// A collection whose name stands in the program. The name is not checked.
+    /// A collection whose name is a constant in the code. The name is not checked.
     pub const fn named(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// The bare text.
+    /// The name as a plain `str`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -107,7 +107,7 @@ pub enum DocumentFilter {
 }
 
 impl DocumentQuery {
-    /// The first documents that a filter admits.
+    /// The first page of the documents that a filter admits.
     pub fn new(collection: Collection, filter: DocumentFilter) -> Self {
         Self { collection, filter, after: None, limit: PageLimit::default() }
     }

@@ -61,7 +61,7 @@ pub(crate) fn document_key(
 }
 
 impl Document {
-    /// A document with the JSON of a value, in no list by owner, label or due time.
+    /// A document whose body is the JSON of `value`, without owner, label and due time.
     pub(crate) fn with_body(
         key: DocumentKey,
         version: Version,

@@ -1,4 +1,4 @@
-//! Lists of what is due: subscriptions that the clock must look at, and payments to collect or to retry.
+//! Lists of due records: subscriptions that the billing clock must process, and payments to collect or to retry.
 
 use super::query::{PageLimit, Position, SortKey};
 use crate::payments::{Payment, PaymentStatus};
@@ -11,7 +11,7 @@ use crate::with_fields;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DueSubscriptions {
-    /// The last moment.
+    /// Records that are due at this moment or before are listed.
     pub until: Timestamp,
     /// The position after which the page begins; from the start if `None`.
     pub after: Option<Position>,
@@ -20,27 +20,26 @@ pub struct DueSubscriptions {
 }
 
 impl DueSubscriptions {
-    /// The subscriptions that are longest due.
+    /// The first page of the subscriptions that are due at `until` or before.
     pub fn until(until: Timestamp) -> Self {
         Self { until, after: None, limit: PageLimit::default() }
     }
 
-    /// The position of a subscription in the list; `None` if the clock need not look at it.
+    /// The position of a subscription in the list; `None` if it has no next action.
     pub fn position(subscription: &Subscription) -> Option<Position> {
         let at = subscription.next_action_at()?;
         Some(Position { key: SortKey::DueAt(at), id: subscription.id.uuid() })
     }
 }
 
-/// A page of the payments in one status whose [`action_at`](Payment::action_at) is at `until` or before, the
-/// longest due first: pending ones to collect, processing ones whose collection has begun, or failed ones to
-/// retry.
+/// A page of the payments in one status whose [`action_at`](Payment::action_at) is at `until` or before, the longest
+/// due first: pending payments to collect, processing payments whose collection has begun, or failed payments to retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuePayments {
     /// The status.
     pub status: PaymentStatus,
-    /// The last moment.
+    /// Records that are due at this moment or before are listed.
     pub until: Timestamp,
     /// The position after which the page begins; from the start if `None`.
     pub after: Option<Position>,
@@ -49,12 +48,12 @@ pub struct DuePayments {
 }
 
 impl DuePayments {
-    /// The payments in a status that are longest due.
+    /// The first page of the payments in a status that are due at `until` or before.
     pub fn until(status: PaymentStatus, until: Timestamp) -> Self {
         Self { status, until, after: None, limit: PageLimit::default() }
     }
 
-    /// The position of a payment in the list; `None` if nothing is to be done about it.
+    /// The position of a payment in the list; `None` if no action on the payment will be due.
     pub fn position(payment: &Payment) -> Option<Position> {
         Some(Position { key: SortKey::DueAt(payment.action_at()?), id: payment.id.uuid() })
     }

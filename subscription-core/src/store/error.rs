@@ -4,14 +4,15 @@ use super::record::Key;
 use super::unique::Unique;
 use crate::values::PlanId;
 
-/// The reason why a store refused or failed. After any but [`StoreError::Unavailable`], nothing was written.
+/// The reason why a store refused a call or failed. After every error except [`StoreError::Unavailable`], nothing was
+/// written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The record no longer has the version that the change set was made for: read it again and decide again.
     #[error("{0} has changed meanwhile")]
     Conflict(Key),
-    /// Another record has the value.
+    /// Another record has the same value, and the value must be unique.
     #[error("another record has this {0}")]
     Taken(Unique),
     /// Subscriptions refer to the plan.
@@ -28,7 +29,7 @@ pub enum StoreError {
     Damaged(#[source] Cause),
 }
 
-/// The error of a store's own library.
+/// The underlying error, for example that of the database library.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The rule that a change set breaks.

@@ -16,9 +16,9 @@ pub struct EventQuery {
     pub after: u64,
     /// The largest number of events.
     pub limit: PageLimit,
-    /// The id of the record whose events are read; those of all records if `None`.
+    /// The id of the record whose events are read; `None` for the events of all records.
     pub subject: Option<Uuid>,
-    /// The types of the events that are read; all types if there are none.
+    /// The types of the events that are read; all types if the list is empty.
     pub types: Vec<TypePattern>,
 }
 
@@ -31,7 +31,7 @@ impl EventQuery {
         Self { after, limit, subject: None, types: Vec::new() }
     }
 
-    /// True if the event is of the query's record and types.
+    /// True if the event has the record and one of the types that the query requests.
     pub fn admits(&self, event: &Event) -> bool {
         (self.subject.is_none() || event.subject.uuid() == self.subject)
             && (self.types.is_empty() || self.types.iter().any(|types| types.admits(event)))
@@ -53,18 +53,20 @@ crate::with_fields! {
 pub struct EventPage {
     /// The events.
     pub items: Vec<RecordedEvent>,
-    /// The sequence up to which the feed was read: the next page begins after it, also if this page is empty.
+    /// The sequence up to which the feed was read. The next page begins after it, even if this page is empty.
     pub reached: u64,
-    /// The sequence of the first event that is not deleted; `last` + 1 if all are.
+    /// The sequence of the first event that is not deleted; `last` + 1 if all events are deleted.
     pub first_kept: u64,
-    /// The sequence of the newest event, also if it is deleted; 0 if there never was one.
+    /// The sequence of the newest event, even if that event is deleted; 0 if there never was an event.
     pub last: u64,
 }
 
 impl EventPage {
-    /// Selects the events of a page. `following` has the events after [`EventQuery::after`] in order, of at
-    /// least the query's subject, and ends early only at the end of the feed. `kept` is from
-    /// [`first_kept`](Self::first_kept) to [`last`](Self::last); all events up to `last` are in `following`.
+    /// Selects the events of a page.
+    ///
+    /// `following` has the events after [`EventQuery::after`] in order. It may leave out events of other records than
+    /// the query's subject. If it ends before the page is full, it has all events up to [`last`](Self::last). `kept` is
+    /// the range from [`first_kept`](Self::first_kept) to [`last`](Self::last).
     pub fn select<'e>(
         query: &EventQuery,
         following: impl IntoIterator<Item = (u64, Cow<'e, Event>)>,

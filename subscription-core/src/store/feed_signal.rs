@@ -8,10 +8,10 @@ use super::{
     ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, Store, StoreError, UniqueValue,
 };
 
-/// A store that signals new events, so that readers of the feed wait for them without asking again and again.
+/// A store that signals new events, so that readers of the feed can wait for the signal instead of polling the store.
 ///
-/// The function is called for commits through this store alone. A reader that must see the commits of other
-/// processes too asks the store from time to time. The function runs in the commit: it must not block.
+/// The function is called only for commits through this store. A reader that must see the commits of other processes
+/// too has to poll the store from time to time. The function runs inside the commit: it must not block.
 pub struct FeedSignal<S, F> {
     inner: S,
     signal: F,
@@ -71,7 +71,7 @@ impl<S: Store, F: Fn() + Send + Sync> Store for FeedSignal<S, F> {
     }
 }
 
-/// True if the events of a commit may be in the feed; also of one whose outcome is unknown.
+/// True if the events of a commit may be in the feed: it succeeded, or its outcome is unknown.
 const fn may_be_taken(outcome: &Result<(), StoreError>) -> bool {
     matches!(outcome, Ok(()) | Err(StoreError::Unavailable(_)))
 }

@@ -42,8 +42,8 @@ impl fmt::Debug for IdempotencyToken {
 
 /// The idempotency key of a create: a second request with the key returns the record that the first created.
 ///
-/// Choose a key for each request (an order, a row), not for a customer and a plan: until the key expires, it
-/// returns the record as it was created, even if that record has ended or was deleted since.
+/// Choose a key for each request (an order, a row), not for a customer and a plan. Until the key expires, a request
+/// with it returns the record as it was created, even if that record has ended or was deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// The client that sent the key. The same key from another client is another request.
@@ -64,7 +64,7 @@ named_enum! {
         CreatePayment = "create_payment",
         /// Applies a verb to a subscription.
         Act = "act",
-        /// Asks again for a payment that failed.
+        /// Retries a payment that failed.
         RetryPayment = "retry_payment",
     }
 }
@@ -85,7 +85,7 @@ pub struct IdempotencyKey {
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// The number of requests that used the key, each after the previous one had expired.
+    /// 1 for the first request with the key, and one more for each request after the record had expired.
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],

@@ -162,10 +162,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Applies all of a change set or none of it.
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError>;
 
-    /// Commits each set alone, in order: each is accepted or refused by itself.
+    /// Commits the sets one after the other. Each set is accepted or refused by itself, and has its own result.
     ///
-    /// A store that can share a transaction or a round trip among the sets overrides this method. A store
-    /// that wraps another one forwards it.
+    /// A store overrides this method if the sets can share a transaction or a round trip. A store that wraps another
+    /// store forwards the call.
     async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let mut outcomes = Vec::with_capacity(sets.len());
         for changes in sets {
@@ -203,7 +203,8 @@ pub trait StoreExt: Store {
         async move { expect_page(self.list(&query).await?) }
     }
 
-    /// All records of a list, read page by page. `query` returns the query of the page after a position.
+    /// All records of a list, read page by page. `query` makes the query of the page after a position; `None` is the
+    /// start.
     fn all_as<K: Kind>(
         &self,
         query: impl Fn(Option<Position>) -> K::Query + Send,
@@ -239,13 +240,13 @@ pub trait StoreExt: Store {
     }
 }
 
-/// The record, or [`StoreError::Damaged`] if the store returned one of another kind.
+/// The record, or [`StoreError::Damaged`] if the store returned a record of another kind.
 fn expect_kind<K: Kind>(record: Record) -> Result<Arc<K>, StoreError> {
     K::from_record(record)
         .ok_or_else(|| StoreError::Damaged("the store returned a record of another kind".into()))
 }
 
-/// The page, whose records must all be of one kind.
+/// The page, or [`StoreError::Damaged`] if one of its records is of another kind.
 fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> {
     let items = page.items.into_iter().map(expect_kind).collect::<Result<_, _>>()?;
     Ok(Page { items, next: page.next })
@@ -253,7 +254,8 @@ fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> 
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Methods of a pointer to a store. They return the future of the store itself, without another one around it.
+/// Implements the methods of a pointer to a store. They return the future of the inner store itself, without a second
+/// future around it.
 macro_rules! passed_on {
     ($($method:ident $(<$life:lifetime>)? ($argument:ident: $type:ty) -> $answer:ty;)+) => {$(
         fn $method<'a, $($life,)? 'f>(&'a self, $argument: $type) -> BoxFuture<'f, $answer>
@@ -267,7 +269,7 @@ macro_rules! passed_on {
     )+};
 }
 
-/// A pointer to a store is a store.
+/// Implements [`Store`] for pointers to stores.
 macro_rules! pointers_to_stores {
     ($($pointer:ident)+) => {$(
         impl<S: Store + ?Sized> Store for $pointer<S> {

@@ -1,8 +1,8 @@
 //! Queries: lists of records, a page at a time.
 //!
-//! Pages are keyset pages: a page begins after the position of the last record of the page before it. So a
-//! page at the end of a list costs the same as one at its start, and a record that is created or deleted
-//! meanwhile makes no other record appear twice or be missed.
+//! Pages are keyset pages: a page begins after the position of the last record of the page before it. So a page at the
+//! end of a list costs the same as a page at its start. If a record is created or deleted between two pages, no other
+//! record appears twice or is missed.
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
@@ -22,11 +22,11 @@ pub enum Direction {
     /// From the smallest or oldest to the largest or newest.
     #[default]
     Ascending,
-    /// The reverse of [`Direction::Ascending`], also for records without a value.
+    /// The exact reverse of [`Direction::Ascending`]: records without a value come first.
     Descending,
 }
 
-/// The largest number of records on a page: from 1 to 200, by default 50; figures are read in pages of 1,000.
+/// The largest number of records on a page: 1 to 200, by default 50. Only the figures are read in pages of 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageLimit(u16);
 
@@ -61,7 +61,7 @@ impl Default for PageLimit {
 pub struct Page<T> {
     /// The records, in the order of the list.
     pub items: Vec<T>,
-    /// The position of the last record, if more follow: the next page begins after it.
+    /// The position of the last record, after which the next page begins; `None` if no more records follow.
     pub next: Option<Position>,
 }
 
@@ -78,7 +78,7 @@ pub struct Position {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SortKey {
-    /// The time of creation. It has no value of its own, because the order of ids is the order of creation.
+    /// The time of creation. This variant has no value, because the order of ids is the order of creation.
     CreatedAt,
     /// A plan's tier.
     Tier(Tier),
@@ -88,16 +88,16 @@ pub enum SortKey {
     Name(Name),
     /// The time of a subscription's next renewal.
     RenewsAt(Timestamp),
-    /// A subscription without a renewal, sorted after all that have one.
+    /// A subscription without a renewal. It is sorted after all subscriptions that have one.
     NeverRenews,
-    /// When a subscription or a payment is due.
+    /// The time at which a subscription or a payment is due.
     DueAt(Timestamp),
     /// A user's e-mail address, by its [key](crate::Email::key).
     Email(EmailKey),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
     /// the nil UUID, because the ids of documents are texts.
     Document {
-        /// The document's due time, in a list of due documents.
+        /// The document's due time in a list of due documents; `None` in other lists.
         due_at: Option<Timestamp>,
         /// The document's id.
         id: DocumentId,
@@ -167,7 +167,7 @@ impl PlanOrder {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanFilter {
-    /// Plans that are open for new subscriptions, or plans that are not.
+    /// `true`: plans that are open for new subscriptions. `false`: plans that are closed.
     pub is_active: Option<bool>,
     /// Plans with this billing cycle.
     pub billing_cycle: Option<BillingCycle>,
@@ -175,7 +175,7 @@ pub struct PlanFilter {
     pub product_id: Option<ExternalId>,
     /// Plans of this tier.
     pub tier: Option<Tier>,
-    /// Plans that are marked as most popular, or plans that are not.
+    /// `true`: plans that are marked as most popular. `false`: plans that are not.
     pub most_popular: Option<bool>,
 }
 
@@ -206,14 +206,14 @@ pub struct PlanQuery {
     pub limit: PageLimit,
 }
 
-/// A page of payments, in the order of their creation: of one subscription, of one user, or of all.
+/// A page of payments in the order of their creation: those of one subscription, those of one user, or all payments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PaymentQuery {
-    /// The subscription whose payments are listed; `None` for those of all.
+    /// The subscription whose payments are listed; `None` for the payments of all subscriptions.
     pub subscription_id: Option<SubscriptionId>,
-    /// The user whose payments are listed; `None` for those of all. Payments for subscriptions that were deleted are
-    /// nobody's.
+    /// The user whose payments are listed; `None` for the payments of all users. A payment for a deleted subscription
+    /// belongs to no user.
     pub user_id: Option<UserId>,
     /// The direction in which the list is sorted.
     pub direction: Direction,
@@ -234,7 +234,7 @@ impl PaymentQuery {
         Self { user_id: Some(user_id), direction: Direction::Descending, ..Self::all() }
     }
 
-    /// The oldest payments of all subscriptions, also of those that were deleted.
+    /// The oldest payments of all subscriptions, including deleted subscriptions.
     pub fn all() -> Self {
         Self {
             subscription_id: None,
@@ -250,7 +250,7 @@ impl PaymentQuery {
         Position { key: SortKey::CreatedAt, id: payment.id.uuid() }
     }
 
-    /// True if `position` is a position in a list of this order.
+    /// True if `position` is a position in a list of payments.
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
     }
@@ -309,7 +309,7 @@ pub enum SessionQuery {
     },
 }
 
-/// A list of clients, by id.
+/// A list of clients, sorted by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientQuery {

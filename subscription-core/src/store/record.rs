@@ -73,13 +73,13 @@ pub trait Kind: Sized + Send + Sync + 'static {
     /// The key of the record with this id.
     fn key(id: &Self::Id) -> Key;
 
-    /// The query as one of any kind.
+    /// Converts the query to a [`Query`].
     fn query(query: Self::Query) -> Query;
 
-    /// The record as one of any kind.
+    /// Converts the record to a [`Record`].
     fn into_record(self: Arc<Self>) -> Record;
 
-    /// The record, if it is of this kind.
+    /// The record; `None` if it is of another kind.
     fn from_record(record: Record) -> Option<Arc<Self>>;
 }
 
@@ -106,7 +106,7 @@ macro_rules! kinds {
             $($(#[$doc])* $variant($id),)+
         }
 
-        /// A list of records of any kind.
+        /// A query that lists records of any kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Query {
             $($(#[$doc])* $variant($query),)+

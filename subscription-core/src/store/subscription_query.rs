@@ -55,7 +55,7 @@ pub struct SubscriptionFilter {
     pub subscription_plan_id: Option<PlanId>,
     /// Subscriptions with one of these statuses; with any status if empty.
     pub statuses: Vec<SubscriptionStatus>,
-    /// Subscriptions that grant access at [`SubscriptionQuery::now`], or subscriptions that do not.
+    /// `true`: subscriptions that grant access at [`SubscriptionQuery::now`]. `false`: subscriptions that do not.
     pub is_active: Option<bool>,
     /// The subscription with this id at the payment provider.
     pub external_subscription_id: Option<ExternalId>,
@@ -94,7 +94,7 @@ pub struct SubscriptionQuery {
     pub after: Option<Position>,
     /// The largest number of records on the page.
     pub limit: PageLimit,
-    /// The moment at which [`SubscriptionFilter::is_active`] is decided. The service sets it.
+    /// The moment for which [`SubscriptionFilter::is_active`] is evaluated. The service sets it.
     pub now: Timestamp,
 }
 

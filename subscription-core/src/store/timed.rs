@@ -14,9 +14,8 @@ use crate::values::as_text::named_enum;
 
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
-    /// Receives a call that returned after `took`, with its error if it failed or was refused. Of a call of
-    /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of one that was
-    /// refused.
+    /// Receives a call that took the time `took`, and its error if it failed or was refused. For
+    /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of a set that was refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 
     /// Receives the numbers of sessions that a commit opened and revoked.
@@ -109,7 +108,7 @@ impl StoreCall {
 
 /// A store that measures the calls of another store.
 ///
-/// Put a cache in front of it, not behind it: the hits of the cache would hide how long the other reads take.
+/// Put a cache around this store, not inside it: the hits of the cache would hide how long the other reads take.
 #[derive(Debug)]
 pub struct TimedStore<S, M> {
     inner: S,

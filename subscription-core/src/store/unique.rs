@@ -5,7 +5,7 @@ use std::fmt;
 use crate::accounts::IdentityKey;
 use crate::values::{Email, ExternalId, Slug, SubscriptionId, Timestamp};
 
-/// A rule of uniqueness among the records that exist, the same on every store.
+/// A rule of uniqueness: at most one record has a value. All stores have the same rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unique {
     /// [`Plan::slug`](crate::plans::Plan::slug).

@@ -8,7 +8,7 @@ use crate::values::{Email, EmailKey, EmailPrefix, UserId};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserQuery {
-    /// Users whose account is [closing](User::closing), by id.
+    /// Users whose account is [closing](User::closing), sorted by id.
     Closing {
         /// The largest number of users.
         limit: PageLimit,

@@ -1,4 +1,4 @@
-//! Values that are written as text: `Display`, serde and names, from one expression or one list.
+//! Helpers for types that are read and written as text: `Display`, serde, and names of variants.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ pub(crate) fn must_be_one_of(names: impl Iterator<Item = &'static str>) -> Inval
     InvalidValue::new(FaultCode::NotAllowedValue, message)
 }
 
-/// A text that is copied only where it has escapes.
+/// A JSON string that borrows from the input where it can. A string with escapes is copied.
 #[derive(Deserialize)]
 pub(crate) struct JsonText<'t>(#[serde(borrow)] pub(crate) Cow<'t, str>);
 
-/// `Display` and `Serialize` of a type by its text, and `Deserialize` by its `FromStr`.
+/// Implements `Display` and `Serialize` of a type with its text, and `Deserialize` with its `FromStr`.
 macro_rules! written_as_text {
     ($type:ty, |$value:ident| $text:expr $(, for $($generics:tt)*)?) => {
         impl $(<$($generics)*>)? std::fmt::Display for $type {

@@ -1,4 +1,4 @@
-//! Time: [`Timestamp`], a moment in UTC, and [`Clock`], the trait that returns the present one.
+//! Time: [`Timestamp`] is a moment in UTC, and [`Clock`] is the trait that returns the present moment.
 //!
 //! Moments are cut to the microsecond, the finest resolution that every store has. So a record that is read
 //! back equals the record that was written.
@@ -16,8 +16,8 @@ use crate::values::faults::{FaultCode, InvalidValue};
 
 /// A moment in UTC, in whole microseconds, from 1970 to the end of 9999.
 ///
-/// It reads RFC 3339 with any offset and any fraction, and writes it in UTC with six digits of fraction
-/// and a `Z`, so that the order of texts is the order of times.
+/// It is parsed from RFC 3339 with any offset and any fraction. It is written in UTC with six digits of fraction and a
+/// `Z`, so that the order of the texts is the order of the times.
 ///
 /// ```
 /// use subscription_core::Timestamp;
@@ -35,7 +35,7 @@ impl Timestamp {
     /// The last microsecond of the year 9999.
     pub const MAX: Self = Self(253_402_300_799_999_999);
 
-    /// The moment this number of microseconds after 1970-01-01T00:00:00Z.
+    /// The moment that is `micros` microseconds after 1970-01-01T00:00:00Z.
     pub fn from_micros(micros: i64) -> Result<Self, InvalidValue> {
         if (Self::MIN.0..=Self::MAX.0).contains(&micros) {
             Ok(Self(micros))
@@ -50,7 +50,7 @@ impl Timestamp {
         self.0
     }
 
-    /// The time from `earlier` until this moment; 0 if that is later.
+    /// The time from `earlier` until this moment; 0 if `earlier` is the later of the two.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -74,8 +74,8 @@ impl TryFrom<DateTime<Utc>> for Timestamp {
     type Error = InvalidValue;
 
     fn try_from(moment: DateTime<Utc>) -> Result<Self, InvalidValue> {
-        // chrono stores a leap second as a nanosecond beyond 999,999,999: unless it is cut, the moment would
-        // lie in the next minute.
+        // chrono stores a leap second as more than 999,999,999 nanoseconds. Without this limit the moment would lie in
+        // the next minute.
         let sub_second = i64::from(moment.nanosecond().min(999_999_999) / 1_000);
         Self::from_micros(moment.timestamp().saturating_mul(1_000_000).saturating_add(sub_second))
     }
@@ -94,7 +94,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let refused =
             || InvalidValue::bad_format("must be an RFC 3339 time such as 2025-01-31T12:00:00Z");
-        // chrono also allows a space for the `T`, and fractions of any length.
+        // chrono also allows a space instead of the `T`, and a fraction of any length.
         if text.len() > 64 || !text.is_ascii() || text.contains(' ') {
             return Err(refused());
         }
@@ -107,8 +107,8 @@ impl FromStr for Timestamp {
 const TEXT: &[u8; 27] = b"0000-00-00T00:00:00.000000Z";
 
 impl Timestamp {
-    /// Writes the text of the moment into a buffer on the stack, because a page of records has hundreds of
-    /// them, and chrono would allocate each.
+    /// Writes the text of the moment into a buffer on the stack. A page of records has hundreds of moments, and chrono
+    /// would allocate memory for each text.
     fn text(self, text: &mut [u8; TEXT.len()]) -> &str {
         let moment = DateTime::<Utc>::from(self).naive_utc();
         let year = moment.year().unsigned_abs();
@@ -150,7 +150,7 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn now(&self) -> Timestamp;
 }
 
-/// A clock behind an [`Arc`], shared or chosen at run time, is a clock.
+/// An [`Arc`] of a clock is a clock too, so that a clock can be shared or chosen at run time.
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
@@ -171,7 +171,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is set. Its clones share the same time.
+/// A clock that shows the same time until it is set or advanced. Its clones share the time.
 ///
 /// ```
 /// use std::time::Duration;

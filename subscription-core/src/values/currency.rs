@@ -7,7 +7,7 @@ use crate::values::as_text::written_as_text;
 use crate::values::decimal::Amount;
 use crate::values::faults::{Fault, FaultCode, InvalidValue};
 
-/// A currency that can be paid in: a code of ISO 4217 that is in use and has a smallest unit.
+/// A currency for payments: a code of ISO 4217 that is in use and has a smallest unit.
 ///
 /// It is read in upper or lower case and written in upper case. Codes without a smallest unit (`XAU` for
 /// gold, `XXX` for none) are refused, as are codes that were withdrawn (`HRK`, `BGN`).
@@ -35,12 +35,12 @@ impl Currency {
         self.code.code()
     }
 
-    /// The largest number of digits after the point that an amount may have.
+    /// The largest number of digits after the point that an amount in this currency may have.
     pub const fn digits(self) -> u32 {
         self.digits as u32
     }
 
-    /// Checks that an amount in this currency, of the field `field`, has no more digits after the point.
+    /// Checks that `amount` has at most [`digits`](Self::digits) digits after the point. The fault names `field`.
     pub(crate) fn check_digits(self, amount: Amount, field: &'static str) -> Result<(), Fault> {
         let digits = self.digits();
         if amount.fraction_digits() > digits {

@@ -16,7 +16,7 @@ use crate::values::faults::{FaultCode, InvalidValue};
 ///
 /// Two amounts are equal if they have the same digits: `0.1` and `0.10` have the same
 /// [value](Amount::value), but are different amounts. In JSON an amount is a number with these digits; a
-/// string with a number is read too. Binary formats get the text.
+/// string with a number is accepted too. In a binary format an amount is a string.
 ///
 /// ```
 /// use subscription_core::Amount;
@@ -47,17 +47,17 @@ impl Amount {
         self.0.is_zero()
     }
 
-    /// The number of digits after the point, with zeros at the end.
+    /// The number of digits after the point, including zeros at the end.
     pub const fn fraction_digits(self) -> u32 {
         self.0.scale()
     }
 
-    /// The amount times a number; `None` if it has too many digits for an amount.
+    /// The product of the amount and `number`; `None` if the product has too many digits for an amount.
     pub fn times(self, number: u32) -> Option<Self> {
         self.0.checked_mul(number.into())?.try_into().ok()
     }
 
-    /// The amount with at least this many digits after the point, if it has room for them.
+    /// The same value with at least `digits` digits after the point; unchanged if it would have too many digits.
     #[must_use]
     pub fn with_digits(self, digits: u32) -> Self {
         let mut value = self.0;
@@ -80,7 +80,7 @@ impl FromStr for Amount {
             let message = "must be a decimal number such as 19.99, without sign or exponent";
             InvalidValue::bad_format(message)
         };
-        // A text longer than any allowed one is refused without a look at the rest of it.
+        // A text that is longer than every allowed text is refused before it is parsed.
         if text.len() > Self::TEXT_MAX {
             return Err(Self::out_of_range());
         }
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Amount {
         if deserializer.is_human_readable() {
             let raw = Box::<RawValue>::deserialize(deserializer)?;
             let text = raw.get();
-            // Digits need no escapes, so a string of them is the text between the quotes.
+            // Digits need no escapes, so the text between the quotes is the number.
             let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
             quoted.unwrap_or(text).parse().map_err(de::Error::custom)
         } else {
@@ -190,8 +190,8 @@ impl<const MAX: u64> FromStr for Bounded<MAX> {
     }
 }
 
-/// Parses the text of a JSON number without fraction and exponent. `None` if it has a sign, or does not fit into 64
-/// bits: then it is out of range as well.
+/// Parses the text of a JSON number without fraction and exponent. `None` if the number has a minus sign or does not
+/// fit into 64 bits: then it is outside of every allowed range.
 pub(crate) fn whole_number(text: &str) -> Result<Option<u64>, InvalidValue> {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     if unsigned.is_empty() || !unsigned.bytes().all(|b| b.is_ascii_digit()) {

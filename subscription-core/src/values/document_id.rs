@@ -1,4 +1,4 @@
-//! The texts by which documents of capabilities are found.
+//! The ids and the labels of documents.
 
 use super::faults::InvalidValue;
 use super::text::checked_texts;

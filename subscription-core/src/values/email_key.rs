@@ -1,4 +1,4 @@
-//! E-mail addresses as lists of users compare and sort them.
+//! E-mail addresses in the form in which lists of users compare and sort them.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::faults::InvalidValue;
 use super::text::{Email, checked};
 
-/// The [key](Email::key) of an e-mail address, in the order of its bytes.
+/// The [key](Email::key) of an e-mail address. Keys are sorted byte by byte.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EmailKey(Box<str>);
 
 impl EmailKey {
-    /// The bare text.
+    /// The key as a plain `str`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -27,7 +27,7 @@ impl From<&Email> for EmailKey {
     }
 }
 
-/// Finds keys by their text in ordered maps.
+/// Allows an ordered map to find a key by a plain `str`.
 impl Borrow<str> for EmailKey {
     fn borrow(&self) -> &str {
         &self.0
@@ -39,7 +39,7 @@ impl Borrow<str> for EmailKey {
 #[derive(Clone, PartialEq, Eq)]
 pub struct EmailPrefix(Box<str>);
 
-/// Hides the person: addresses do not belong in logs.
+/// Implements `Debug` without the text: e-mail addresses must not be logged.
 macro_rules! hidden_in_logs {
     ($($name:ident)+) => {$(
         impl fmt::Debug for $name {

@@ -1,7 +1,7 @@
 //! Faults: the errors in the fields of an input.
 //!
-//! A value that cannot be parsed is an [`InvalidValue`]; with the name of its field it is a [`Fault`]. An
-//! input is read to its end before it is refused, so that the caller sees all faults at once.
+//! The error of a value is an [`InvalidValue`]. Together with the name of the field it is a [`Fault`]. An input is read
+//! to its end before it is refused, so that the caller sees all faults at once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -48,7 +48,7 @@ pub struct InvalidValue {
 }
 
 impl InvalidValue {
-    /// A fault whose message continues the field's name: "must be …".
+    /// A fault whose message follows the field's name in a sentence: "must be …".
     pub fn new(code: FaultCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into() }
     }
@@ -63,7 +63,7 @@ impl InvalidValue {
         self.code
     }
 
-    /// The fault of the field with this name.
+    /// Adds the name of the field.
     #[must_use]
     pub fn at(self, field: impl Into<Cow<'static, str>>) -> Fault {
         Fault { field: field.into(), code: self.code, message: self.message }
@@ -73,8 +73,8 @@ impl InvalidValue {
 /// An error in one field of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The field's name. An element of a list is `variants[2]`, a key of metadata `metadata.campaign`; the whole input
-    /// has an empty name.
+    /// The field's name: `variants[2]` for an element of a list, `metadata.campaign` for a key of metadata, an empty
+    /// text for the whole input.
     pub field: Cow<'static, str>,
     /// The kind of fault.
     pub code: FaultCode,
@@ -82,7 +82,7 @@ pub struct Fault {
     pub message: Cow<'static, str>,
 }
 
-/// All faults of an input; never empty in an error.
+/// All faults of an input. An error has at least one fault.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Faults(Vec<Fault>);

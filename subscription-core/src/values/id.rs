@@ -1,4 +1,4 @@
-//! Ids: a type for each kind of record. All are UUIDs of version 7, except for users of other systems.
+//! Ids: a type for each kind of record. All ids are version 7 UUIDs, except those of users of other systems.
 //!
 //! An id starts with the microsecond of its record's creation, so the order of ids *is* the order of
 //! creation: stores sort and page by the id alone, and insert new records at the end of every index.
@@ -9,7 +9,7 @@ use crate::values::clock::Timestamp;
 use crate::values::faults::InvalidValue;
 use crate::values::randomness::{Randomness, RandomnessUnavailable};
 
-/// A version 7 UUID whose first 60 free bits hold `at`, to the microsecond.
+/// A version 7 UUID. Its first 60 bits, without the version, are the moment `at` to the microsecond.
 pub(crate) fn time_ordered(
     at: Timestamp,
     source: &dyn Randomness,
@@ -28,7 +28,7 @@ pub(crate) fn time_ordered(
 }
 
 pub(crate) fn from_text(text: &str) -> Result<Uuid, InvalidValue> {
-    // `Uuid` also parses braces, URNs and bare digits, but an id has one text, not five.
+    // `Uuid` also parses texts with braces, URNs and texts without hyphens. An id has only one form.
     let hyphenated = text.len() == 36;
     let message = "must be a UUID such as 01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77";
     let uuid = Uuid::try_parse(text).ok().filter(|_| hyphenated);
@@ -42,7 +42,7 @@ macro_rules! id_types {
         pub struct $name(uuid::Uuid);
 
         impl $name {
-            /// A new id for a record created `at`; later moments give greater ids.
+            /// A new id for a record that is created at the moment `at`. A later moment gives a greater id.
             pub fn new(
                 at: $crate::values::clock::Timestamp,
                 source: &dyn $crate::values::randomness::Randomness,
@@ -74,7 +74,7 @@ macro_rules! id_types {
     )+};
 }
 
-// Only capabilities use it outside of this file.
+// Only capabilities use this macro outside of this file.
 #[cfg(feature = "webhooks")]
 pub(crate) use id_types;
 
@@ -96,11 +96,11 @@ id_types! {
 }
 
 impl UserId {
-    /// The id of a user of another system, whose own id `text` is not a UUID. It is a UUID of version 5
-    /// (RFC 9562): the same text gives the same id in every process and language.
+    /// The id of a user who comes from another system, where the user's id is `text` and not a UUID. The result is a
+    /// UUID of version 5 (RFC 9562): the same text gives the same id in every process and language.
     ///
     /// Choose the namespace once for all users of that system: the version 5 UUID of your domain in the DNS
-    /// namespace. The text counts byte for byte: `42` and `042` are two users.
+    /// namespace. The text is compared byte for byte: `42` and `042` are two users.
     ///
     /// ```
     /// use subscription_core::UserId;

@@ -53,7 +53,7 @@ pub enum Field<T> {
     /// The field is absent: it gets its default at creation, and does not change at an update.
     #[default]
     Absent,
-    /// The field is `null`: it is to be empty.
+    /// The field is `null`: its value becomes empty.
     Null,
     /// The field has this value.
     Value(T),
@@ -65,12 +65,12 @@ impl<T> Field<T> {
         matches!(self, Self::Absent)
     }
 
-    /// The field's value, or that of `absent` if it is absent.
+    /// The field's value; `None` if the field is null; the result of `absent` if the field is absent.
     pub fn or_else(self, absent: impl FnOnce() -> Option<T>) -> Option<T> {
         if self.is_absent() { absent() } else { self.or(None) }
     }
 
-    /// The field's new value, given its `current` one.
+    /// The value after an update: `current` if the field is absent, `None` if the field is null.
     pub fn or(self, current: Option<T>) -> Option<T> {
         match self {
             Self::Absent => current,
@@ -81,7 +81,7 @@ impl<T> Field<T> {
 }
 
 impl<T: PartialEq> Field<T> {
-    /// True if the field would get another value than its `current` one.
+    /// True if an update would change the value from `current` to another value.
     pub(crate) fn sets(&self, current: Option<&T>) -> bool {
         match self {
             Self::Absent => false,
@@ -104,8 +104,8 @@ impl<T> From<Option<T>> for Field<T> {
 }
 
 impl<T: Serialize> Serialize for Field<T> {
-    /// Writes `null` for both [`Field::Absent`] and [`Field::Null`]; leave the former out with
-    /// `skip_serializing_if`.
+    /// Writes `null` for both [`Field::Absent`] and [`Field::Null`]. Use `skip_serializing_if` to leave out an absent
+    /// field.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Absent | Self::Null => serializer.serialize_none(),
@@ -118,13 +118,13 @@ impl<T: Serialize> Serialize for Field<T> {
 /// times the size of the request.
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
-/// Fields of records that no input sets, or that no update changes.
+/// Fields of records that no input can set, or that no update can change. Their fault has its own message.
 const FIXED: [&str; 5] = ["id", "slug", "created_at", "updated_at", "version"];
 
 /// Parses the JSON text of a field.
 type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;
 
-/// The fields of a JSON object. Each is read once, and the fields left over are unknown.
+/// The fields of a JSON object. Each field is read once. A field that is left at the end is unknown.
 #[derive(Debug)]
 pub struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -189,7 +189,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a list of at most `max` texts that may be absent, and records a fault for each invalid element.
+    /// Reads a list of at most `max` texts. The list may be absent. A fault is recorded for each invalid element.
     pub fn list<T: FromStr<Err = InvalidValue>>(
         &mut self,
         name: &'static str,
@@ -232,7 +232,7 @@ impl<'a> Fields<'a> {
             self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
         }
         self.faults.into_result()?;
-        // A value is missing only if a required field is, which was recorded as a fault.
+        // The value is `None` only if a required field has a fault, which was recorded.
         value.ok_or_else(|| InputError::Invalid(Faults::default()))
     }
 }

@@ -16,8 +16,8 @@ const KEYS_MAX: usize = 20;
 const KEY_MAX: usize = 40;
 const VALUE_MAX: usize = 500;
 
-/// The metadata of a plan, a subscription or a payment: 1 to 20 keys of 1 to 40 characters, each with a
-/// text of at most 500, all without control characters and in the order in which they were sent.
+/// The metadata of a plan, a subscription or a payment: 1 to 20 keys of 1 to 40 characters, each with a value of at
+/// most 500 characters. Keys and values have no control characters. They stay in the order in which they were sent.
 ///
 /// The service neither interprets it nor filters by it. It should hold no personal data: every client that may
 /// read the record sees it, and it stays when the account of the record's user is deleted.
@@ -35,14 +35,15 @@ const VALUE_MAX: usize = 500;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-// A thin pointer: a record without metadata is 8 bytes larger for it, not 16.
+// An `Arc<Vec<…>>` is a thin pointer: without metadata the field takes 8 bytes of a record, not 16.
 pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
 
 /// A key and its value, or the reason why the value is not a text.
 type UncheckedPair = (String, Result<String, InvalidValue>);
 
 impl Metadata {
-    /// The metadata with these keys and values, or all their faults; `None` if there are none.
+    /// The metadata with these keys and values; `None` if there are no keys. The error has all faults of the keys and
+    /// values.
     pub fn new<K: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Option<Self>, Faults> {
@@ -59,7 +60,7 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Checks keys and values. A value that is not a text is given as its fault.
+    /// Checks keys and values. A value that is not a text is passed as its fault.
     fn read(pairs: Vec<UncheckedPair>) -> Result<Option<Self>, Faults> {
         let mut faults = Faults::default();
         if pairs.len() > KEYS_MAX {
@@ -114,7 +115,7 @@ fn pairs(json: &str) -> Result<Vec<UncheckedPair>, InvalidValue> {
         return Err(InvalidValue::new(FaultCode::WrongType, "must be an object of strings"));
     }
     let pairs = serde_json::Deserializer::from_str(json).deserialize_map(Pairs::<&RawValue>::new());
-    // The text is JSON already, but a key may be no text: `"\ud800"`.
+    // The text is valid JSON, but a key may be invalid Unicode: `"\ud800"`.
     let pairs = pairs
         .map_err(|_| InvalidValue::new(FaultCode::BadFormat, "must have keys of valid Unicode"))?;
     Ok(pairs.into_iter().map(|(key, value)| (key, text(value.get()))).collect())

@@ -1,6 +1,6 @@
 //! Enums whose variants have names in JSON, in the database and in commands.
 
-/// An enum whose variants have names: its definition, the list of all variants, and its names as text.
+/// Defines an enum whose variants have names, with a list of all variants and the conversions from and to the names.
 macro_rules! named_enum {
     ($(#[$meta:meta])* pub enum $type:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)+ }) => {
         $(#[$meta])*

@@ -1,4 +1,4 @@
-//! The trait for sources of random bytes.
+//! Sources of random bytes: the trait, the source of the operating system, and a seeded source for tests.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,7 +20,7 @@ impl RandomnessUnavailable {
 ///
 /// The service has no other source, so a run with the same seed ([`SeededRandomness`]) repeats exactly.
 pub trait Randomness: Send + Sync + fmt::Debug {
-    /// Fills `bytes` with random bytes that are fit for a secret: the source keeps no copy of them.
+    /// Fills `bytes` with random bytes that may be used as a secret: the source stores no copy of them.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;
 
     /// Fills the random part of an id. An id is public, so the bytes may come from a buffer.
@@ -29,7 +29,7 @@ pub trait Randomness: Send + Sync + fmt::Debug {
     }
 }
 
-/// A source behind an [`Arc`], shared or chosen at run time, is a source.
+/// An [`Arc`] of a source is a source too, so that a source can be shared or chosen at run time.
 impl<I: Randomness + ?Sized> Randomness for Arc<I> {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         (**self).fill(bytes)
@@ -42,7 +42,7 @@ impl<I: Randomness + ?Sized> Randomness for Arc<I> {
 
 /// The random bytes of the operating system.
 ///
-/// The bytes for ids are fetched a few hundred at a time, because each fetch is a system call.
+/// Bytes for ids are fetched 512 at a time, because each fetch is a system call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandomness;
 
@@ -59,7 +59,7 @@ thread_local! {
 impl Buffer {
     fn fill(&mut self, into: &mut [u8]) -> Result<(), RandomnessUnavailable> {
         if into.len() > self.left {
-            // The buffer counts as empty until the fetch succeeds: a failed one may have written a part.
+            // The buffer counts as empty until the fetch succeeds: a failed fetch may have written some of the bytes.
             self.left = 0;
             getrandom::fill(&mut self.bytes).map_err(RandomnessUnavailable::new)?;
             self.left = self.bytes.len();
@@ -84,7 +84,7 @@ impl Randomness for SystemRandomness {
     }
 
     fn fill_id(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        // A thread that is ending no longer has its buffer.
+        // A thread that is ending no longer has its buffer. It fetches the bytes directly.
         BUFFER
             .try_with(|buffer| buffer.try_borrow_mut().ok().map(|mut buffer| buffer.fill(bytes)))
             .ok()

@@ -14,7 +14,7 @@ pub(crate) struct Row<S: 'static> {
     pub(crate) next: &'static [S],
 }
 
-/// A row: the state, its name, the other names that it is read by, and the states that may follow it.
+/// A row: the state, its name, the other names that are accepted for it, and the states that may follow it.
 pub(crate) const fn row<S>(
     state: S,
     name: &'static str,
@@ -48,7 +48,7 @@ pub(crate) fn read<S: Copy>(table: &[Row<S>], text: &str) -> Result<S, InvalidVa
     found.map(|row| row.state).ok_or_else(|| must_be_one_of(table.iter().map(|row| row.name)))
 }
 
-/// The methods of a state, and how it is read and written, by the `TABLE` beside its definition.
+/// Implements the methods of a state, its parsing and its text, from the `TABLE` beside its definition.
 macro_rules! reads_and_writes_as_state {
     ($state:ident) => {
         impl $state {

@@ -11,14 +11,14 @@ use url::Url;
 use crate::values::as_text::written_as_text;
 use crate::values::faults::{FaultCode, InvalidValue};
 
-/// Checks the length, and refuses control characters. With `lines`, it allows `\n` and `\t`.
+/// Checks that a text has `min` to `max` characters and no control characters. `lines` allows `\n` and `\t`.
 pub(crate) fn checked(
     text: &str,
     min: usize,
     max: usize,
     lines: bool,
 ) -> Result<&str, InvalidValue> {
-    // A character has at most four bytes, so the characters of a much longer text need not be counted.
+    // A character has at most four bytes. A text of more than four times `max` bytes is too long without a count.
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {
@@ -34,7 +34,8 @@ pub(crate) fn checked(
     }
 }
 
-/// `Display`, `Debug`, serde and the bare text of a type that wraps a `Box<str>` and implements `FromStr`.
+/// Implements `as_str`, `AsRef`, `Display`, `Debug` and serde for a type that wraps a `Box<str>` and implements
+/// `FromStr`.
 macro_rules! reads_and_writes_as_text {
     ($name:ty $(, for $($generics:tt)*)?) => {
         impl $(<$($generics)*>)? $name {
@@ -60,7 +61,7 @@ macro_rules! reads_and_writes_as_text {
     };
 }
 
-/// Types that wrap a checked text, each with the function that checks it.
+/// Defines types that wrap a checked text. Each definition names the function that checks the text.
 macro_rules! checked_texts {
     ($($(#[$doc:meta])* $name:ident: $check:ident;)+) => {$(
         $(#[$doc])*
@@ -106,7 +107,7 @@ reads_and_writes_as_text!(
 /// The name of a plan or a client.
 pub type Name = Text<1, 200>;
 
-/// A description of a few paragraphs.
+/// A description of at most 4,000 characters, which may have several lines.
 pub type Description = Text<0, 4_000, true>;
 
 /// The id of a product, a variant, a subscription or a payment in another system.
@@ -117,7 +118,7 @@ checked_texts! {
     Slug: slug;
     /// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
     Href: href;
-    /// The same, but only https.
+    /// An absolute https URL of at most 2,048 characters, stored as it was sent.
     HttpsUrl: https_url;
 }
 
@@ -134,8 +135,8 @@ fn slug(text: &str) -> Result<&str, InvalidValue> {
 fn href(text: &str) -> Result<&str, InvalidValue> {
     let text = checked(text.trim(), 1, 2_048, false)?;
     let with_host = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    // The parser would correct blanks, `https:host`, too many slashes and backslashes, and accept quotes and
-    // brackets, which end an HTML attribute. The text is put into links as it is, so it must be right itself.
+    // The parser would correct blanks, `https:host`, too many slashes and backslashes. It would accept quotes and angle
+    // brackets, which end an HTML attribute. The text is put into links as it is, so the text itself must be correct.
     let (scheme, rest) = text.split_once(':').unwrap_or_default();
     let corrected = |c: char| c.is_whitespace() || matches!(c, '\\' | '"' | '<' | '>');
     let authority = rest.strip_prefix("//").is_some_and(|host| !host.starts_with('/'));

@@ -1,6 +1,7 @@
 //! The `with_*` methods of settings, filters and queries, which callers cannot write as struct literals.
 
-/// Writes for each field a method that sets it, with the type of its argument: `with_limit(PageLimit) => limit`.
+/// Defines a method for each field. `with_limit(PageLimit) => limit` is the method `with_limit`, which sets the field
+/// `limit` to a `PageLimit`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! with_fields {

@@ -26,7 +26,7 @@ impl Listed {
         Self { record, class }
     }
 
-    /// The time at which the class changes next, if no write comes before it.
+    /// The time at which the class changes next if the record is not written before; `None` if time does not change it.
     fn changes_at(&self) -> Option<Timestamp> {
         match self.class.phase()? {
             Phase::Waiting => Some(self.record.starts_at),
@@ -35,7 +35,7 @@ impl Listed {
         }
     }
 
-    /// The time at which the access class changed after the record was written, if it did.
+    /// The time at which the access class changed after the record was written; `None` if it did not change.
     fn changed_at(&self) -> Option<Timestamp> {
         let written = self.record.phase_at(self.record.updated_at);
         match self.class.phase().filter(|phase| *phase != written)? {
@@ -46,7 +46,7 @@ impl Listed {
     }
 }
 
-/// Index of the times at which classes change: those that are to come, and those that have passed.
+/// Index of the times at which classes change: `due` has the next change of each subscription, `passed` the last one.
 #[derive(Debug, Default)]
 pub(super) struct ClassChanges {
     due: BTreeSet<(Timestamp, SubscriptionId)>,
@@ -54,14 +54,14 @@ pub(super) struct ClassChanges {
 }
 
 impl ClassChanges {
-    /// Takes out a subscription that is no longer listed so.
+    /// Removes the times of a subscription as it was listed before.
     pub(super) fn remove(&mut self, old: &Listed) {
         let id = old.record.id;
         old.changes_at().map(|at| self.due.remove(&(at, id)));
         old.changed_at().map(|at| self.passed.remove(&(at, id)));
     }
 
-    /// Adds a subscription as it is listed.
+    /// Adds the times of a subscription as it is listed now.
     pub(super) fn insert(&mut self, new: &Listed) {
         let id = new.record.id;
         self.due.extend(new.changes_at().map(|at| (at, id)));
@@ -73,7 +73,7 @@ impl ClassChanges {
         self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
-    /// True if a class that meets a list's condition `holds` may have records for it at `now`.
+    /// True if the condition under which a class may have records for a list is met at `now`.
     pub(super) fn allow(&self, may_contain: MayContain, now: Timestamp) -> bool {
         let is_behind = || self.due(now).next().is_some();
         let is_ahead = || self.passed.last().is_some_and(|(at, _)| *at > now);

@@ -14,11 +14,11 @@ use crate::values::{DocumentId, Label, Timestamp};
 #[derive(Debug, Default)]
 pub(super) struct DocumentTable {
     records: HashMap<DocumentKey, Arc<Document>>,
-    /// A document is in one list for each value that it has.
+    /// A document is in the list of all documents, and in one list each for its owner, its label and its due time.
     lists: BTreeSet<(Collection, List, DocumentId)>,
 }
 
-/// A list of a collection that a document is in.
+/// One of the lists of a collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum List {
     All,

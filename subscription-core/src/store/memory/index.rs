@@ -11,19 +11,19 @@ use std::sync::Arc;
 use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
 use crate::values::Timestamp;
 
-/// A value that lists are sorted by, with the smallest and the largest of its kind.
+/// A value that lists are sorted by, with the smallest and the largest value of its type.
 pub(super) trait SortValue: Ord + Clone {
     const LOWEST: Self;
     const HIGHEST: Self;
 }
 
-/// Sorted by the id alone, which is the order of creation.
+/// No value: the list is sorted by the id alone, which is the order of creation.
 impl SortValue for () {
     const LOWEST: Self = ();
     const HIGHEST: Self = ();
 }
 
-/// Microseconds. A subscription that never renews has the largest.
+/// Microseconds. A subscription that never renews has the largest value.
 impl SortValue for i64 {
     const LOWEST: Self = Self::MIN;
     const HIGHEST: Self = Self::MAX;
@@ -87,14 +87,14 @@ impl<V: SortValue, T> Lists<V, T> {
         self.0.remove(&Entry { list, value, id });
     }
 
-    /// The records of one list, from its smallest place on.
+    /// All records of one list, in ascending order.
     pub(super) fn all(&self, list: u128) -> impl Iterator<Item = &Arc<T>> {
         self.ahead(list, Direction::Ascending, &(V::LOWEST, 0)).map(|(_, record)| record)
     }
 
     /// The records of one list whose value is from `low` on and below `high`.
     pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
-        // A range must not end before it begins.
+        // `BTreeMap::range` panics if a range ends before it begins.
         let high = high.max(low.clone());
         let from = Entry { list, value: low, id: 0 };
         let to = Entry { list, value: high, id: 0 };
@@ -117,8 +117,8 @@ impl<V: SortValue, T> Lists<V, T> {
     }
 }
 
-/// Iterates from a place on over the records that satisfy every filter. A filter is several lists; a record
-/// that is in any of them satisfies it.
+/// Iterates over the records that satisfy every filter, beginning at the place `from`; without a place there are no
+/// records. A filter is several lists; a record that is in any of them satisfies it.
 pub(super) fn walk<'a, V: SortValue, T>(
     filters: &[Filter<'a, V, T>],
     direction: Direction,
@@ -143,7 +143,8 @@ pub(super) fn walk<'a, V: SortValue, T>(
     Box::new(Walk { filters, direction, from: Some(from) })
 }
 
-/// The place from which a walk continues after `position`; `None` if there is none after it.
+/// The place from which a walk continues after `position`; `None` if no place can follow. Without a position, the
+/// start.
 pub(super) fn after<V: SortValue>(
     position: Option<&Position>,
     direction: Direction,
@@ -165,7 +166,7 @@ fn successor<V: Clone>(direction: Direction, (value, id): &IndexKey<V>) -> Optio
     Some((value.clone(), id))
 }
 
-/// Steps that a cursor takes one by one before it searches the map instead.
+/// The number of steps that a cursor takes one by one before it searches the map instead.
 const STEPS_MAX: usize = 4;
 
 /// A place in one list, which moves in one direction.
@@ -240,7 +241,7 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
         let count = self.filters.len();
         let mut place = self.from.take()?;
         let mut agreed = 0;
-        // Ask the filters in turn until all of them are at the same place.
+        // Move the filters forward in turn until all of them are at the same place.
         loop {
             let filter = self.filters.first_mut()?;
             let firsts = filter.iter_mut().filter_map(|cursor| cursor.seek(&place));
@@ -258,7 +259,7 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     }
 }
 
-/// The first `limit` of the records, and the position of the last of them if more follow.
+/// The first `limit` records, and the position of the last one on the page if more records follow.
 pub(super) fn page<'a, T: 'a>(
     found: impl Iterator<Item = &'a Arc<T>>,
     limit: PageLimit,

@@ -1,8 +1,7 @@
 //! A store in the memory of the process.
 //!
-//! One lock over hash maps that find records, and ordered maps that list them. A commit is checked as a
-//! whole before anything of it is applied, so a refused one has nothing to undo. It is the store to read
-//! before writing one.
+//! One lock protects hash maps that find records and ordered maps that list them. A commit is checked as a whole before
+//! any part of it is applied, so a refused commit has nothing to undo. Read this store before you write your own.
 
 mod access;
 mod accounts;
@@ -38,13 +37,13 @@ use super::user_query::UserQuery;
 use crate::events::Event;
 use crate::values::{SubscriptionId, Version};
 
-/// Records by their ids, which callers cannot choose: a hash that is quick will do.
+/// Records by their ids. A caller cannot choose an id, so a fast hash without protection against chosen keys is safe.
 type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Keeps everything in memory, for tests and for services that need no more.
+/// A store in memory, for tests and for services that need no other store.
 ///
-/// Reads share the records and copy none. Every list walks an index that matches its filter and its
-/// order. Its records end with the process.
+/// A read returns a shared pointer to a record and copies no record. Every list walks an index that matches its filter
+/// and its order. The records are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore(RwLock<Tables>);
 
@@ -59,13 +58,13 @@ struct Tables {
     idempotency: IdempotencyTable,
     documents: DocumentTable,
     events: VecDeque<Event>,
-    /// The sequence of the last event that is gone from the front of `events`.
+    /// The sequence of the last event that was deleted from the front of `events`; 0 if no event was deleted.
     forgotten: u64,
 }
 
 impl MemoryStore {
-    // A panic cannot leave a commit half applied: it is checked first, and applying cannot fail. So
-    // a poisoned lock holds sound tables.
+    // A commit is checked first, and applying it cannot fail. So a panic cannot leave a commit half applied, and the
+    // tables are correct even if the lock is poisoned.
     fn read(&self) -> RwLockReadGuard<'_, Tables> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -172,7 +171,7 @@ impl Tables {
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
-        // The values of these records are among those of the set.
+        // The set's own records are not compared with their stored values: their new values are in `values`.
         let written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for write in &changes.writes {
             for value in write.unique_values() {
@@ -271,8 +270,8 @@ impl Store for MemoryStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        // Subscriptions that began or ended since the last such list move to their new class once,
-        // instead of being passed by each time.
+        // Subscriptions that began or ended since the last such list move to their new class here. Otherwise each list
+        // would have to skip them again.
         if let Query::Subscription(query) = query
             && is_by_access(&query.filter)
             && self.read().subscriptions.is_behind(query.now)
@@ -287,7 +286,8 @@ impl Store for MemoryStore {
         let forgotten = tables.forgotten;
         let skipped = query.after.saturating_sub(forgotten);
         let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(tables.events.len());
-        // In this order: past the last event no sequence is counted, which could overflow.
+        // The events come first in the `zip`: after the last event no further sequence is counted, which could
+        // overflow.
         let following =
             tables.events.range(from..).zip(forgotten.max(query.after).saturating_add(1)..);
         let following = following.map(|(event, sequence)| (sequence, Cow::Borrowed(event)));

@@ -1,4 +1,4 @@
-//! Payments in memory: by id, by external id, and listed, all or by subscription.
+//! Payments in memory: by id, by external id, by period, and listed by subscription, by due time or all together.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ pub(super) struct PaymentTable {
     all: Lists<(), Payment>,
     by_subscription: Lists<(), Payment>,
     by_period: HashMap<(SubscriptionId, Timestamp), PaymentId>,
-    /// Those to collect and those to retry, a list for each of the two statuses.
+    /// The payments that have a next action. There is one list for each status.
     due: Lists<i64, Payment>,
 }
 
 /// The name of the list of all payments.
 const ALL: u128 = 0;
 
-/// The place of a payment that is due, and the name of its list.
+/// The name of the list of due payments that a payment is in, and its place there; `None` if it has no next action.
 fn due_place(payment: &Payment) -> Option<(u128, IndexKey<i64>)> {
     let place = (payment.action_at()?.micros(), payment.id.uuid().as_u128());
     Some((payment.status as u128, place))
@@ -83,7 +83,7 @@ impl PaymentTable {
         }
     }
 
-    /// A page; `of_user` are the subscriptions of the user whose payments it lists.
+    /// A page of payments. `of_user` has the ids of the user's subscriptions, if the query names a user.
     pub(super) fn page(
         &self,
         query: &PaymentQuery,

@@ -65,7 +65,7 @@ impl<V: SortValue> Order<V> {
         self.by_class.remove(class_name(listed.class), place.clone());
     }
 
-    /// The lists for each filter that has lists; the list of all subscriptions if no filter has.
+    /// The lists of each filter that has its own lists; the list of all subscriptions if no filter has any.
     fn filters(
         &self,
         query: &SubscriptionQuery,
@@ -88,7 +88,7 @@ impl<V: SortValue> Order<V> {
     }
 }
 
-/// The most subscriptions that move to a new class in one go: the lock must not be held for long.
+/// The largest number of subscriptions that move to a new class at once: the lock must not be held for long.
 const MOVED_AT_ONCE: usize = 10_000;
 
 /// Microseconds of a renewal; a subscription that never renews comes after all others.
@@ -131,7 +131,7 @@ impl SubscriptionTable {
         self.by_creation.by_plan.all(plan).chain(self.to_plan.all(plan)).map(|found| found.id)
     }
 
-    /// The subscriptions of a user, by the numbers of their ids.
+    /// The ids of a user's subscriptions, as numbers.
     pub(super) fn of_user(&self, user: UserId) -> impl Iterator<Item = u128> {
         self.by_user.all(user.uuid().as_u128()).map(|found| found.id.uuid().as_u128())
     }
@@ -246,7 +246,8 @@ impl SubscriptionTable {
         }
     }
 
-    /// The candidates for a list, if they are few enough to be sorted here.
+    /// The candidates for a list, if they are few enough to be sorted here; `None` if the list must be read in its
+    /// order.
     fn few(&self, query: &SubscriptionQuery) -> Option<Vec<&Arc<Subscription>>> {
         let SubscriptionQuery { filter, order, .. } = query;
         if let Some(id) = &filter.external_subscription_id {
@@ -277,7 +278,8 @@ fn is_after(query: &SubscriptionQuery, found: &Subscription) -> bool {
     })
 }
 
-/// The renewals in question, from the first to before the last. A subscription that never renews is in no window.
+/// The renewal times that the filter requests, in microseconds: the first is included, the second is not. `None` if it
+/// requests no renewal times. A subscription that never renews is in no window.
 fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
     let after = filter.renews_after;
     let before = filter.renews_before;
