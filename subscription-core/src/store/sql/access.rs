@@ -1,9 +1,10 @@
-//! The column of access classes, and the conditions and statements that use it.
+//! The column `access_class`, and the conditions and statements that use it.
 //!
-//! The class is a generated column, computed from the record and from `access_phase`. A write sets that to 0 before
-//! the start, to 3 after it, and to 4 after the end; later it is 1 once the start was found to have passed, and 2 once
-//! the end was. `access_changes_at` is when the class should change next, `access_changed_at` when it changed last.
-//! The release before writes 0 in every phase: its records are found to have begun like those that wait.
+//! The class is a generated column, computed from the record and from `access_phase`. A write sets `access_phase` to 0
+//! before the start, to 3 after the start, and to 4 after the end. Later it is set to 1 when the start was found to
+//! have passed, and to 2 when the end was found to have passed. `access_changes_at` is the time at which the class
+//! should change next, `access_changed_at` the time of the last change. The previous release always writes 0, so its
+//! records are moved like subscriptions that wait for their start.
 
 use std::sync::LazyLock;
 
@@ -18,7 +19,7 @@ use crate::values::Timestamp;
 const MOVED_MAX: u64 = 10_000;
 
 impl Subscription {
-    /// The phase at this write, as it is stored.
+    /// The phase at the time of this write, as the number in the column `access_phase`.
     pub(super) fn access_phase(&self) -> u8 {
         match self.phase_at(self.updated_at) {
             Phase::Waiting => 0,
@@ -28,7 +29,7 @@ impl Subscription {
     }
 }
 
-/// The class as text, as in the column `access_class`.
+/// The text of the class in the column `access_class`.
 pub(super) fn name(class: AccessClass) -> String {
     let mark = match class.mark {
         Mark::Current => "",
@@ -39,14 +40,15 @@ pub(super) fn name(class: AccessClass) -> String {
     format!("{}{mark}", class.status)
 }
 
-/// The condition for subscriptions of a class that have access at `now` (or have none), if that is requested.
+/// The condition for subscriptions of a class. With `is_active` it selects those that have access at `now`, or those
+/// that have none.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
     let outdated = outdated(phase, now);
-    // Not a plain NOT: a time that is not set makes the condition NULL. And one expression: if the planner
-    // sees several conditions, it expects few rows to meet them all, and sorts those instead of reading the
-    // index in its order.
+    // `IS NOT TRUE` and not `NOT`: a time that is not set makes the condition NULL. It is one expression: for several
+    // conditions the planner expects that few rows meet them all, and sorts those rows instead of reading the index in
+    // its order.
     if is_active == (phase == Phase::Current) {
         format!("{in_class} AND {outdated} IS NOT TRUE")
     } else {
@@ -54,8 +56,8 @@ pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -
     }
 }
 
-/// The SQL condition under which a subscription that was last seen in `phase` has access at `now` although
-/// that phase grants none, or has no access although that phase grants it.
+/// The SQL condition for a subscription that was last seen in `phase` and has the wrong class at `now`: it has access
+/// although the phase grants none, or has no access although the phase grants it.
 fn outdated(phase: Phase, now: &str) -> String {
     match phase {
         Phase::Current => format!("(access_changes_at <= {now} OR access_changed_at > {now})"),
@@ -75,7 +77,7 @@ fn quoted(statuses: impl Iterator<Item = SubscriptionStatus>) -> String {
     statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
 }
 
-/// The conditions on status and access for each row, where the class is not used.
+/// The conditions on status and access of a single row, for statements that do not use the class.
 pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> {
     let mut conditions = Vec::new();
     if !filter.statuses.is_empty() {
@@ -88,15 +90,16 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
     conditions
 }
 
-/// True for a row that is not between its start and its end at `now`, or at its last write if that is later.
+/// SQL that is true for a row that is not between its start and its end at `now`, or at its last write if that is
+/// later.
 fn out_of_time(now: &str) -> String {
     format!(
         "((starts_at > {now} AND starts_at > updated_at) OR ends_order <= {now} OR ends_order <= updated_at)"
     )
 }
 
-/// A test that is true if a class may have rows that are requested; `None` if it usually has. Without the
-/// test the whole class would be read to find nothing.
+/// An SQL test that is true if a class may have rows that are requested; `None` if the class usually has such rows.
+/// Without the test, the database would read the whole class to find nothing.
 pub(super) fn may_contain(may_contain: MayContain, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {
         format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")
@@ -111,16 +114,16 @@ pub(super) fn may_contain(may_contain: MayContain, now: &str) -> Option<String> 
     }
 }
 
-/// Asks whether any class should have changed by `now`.
+/// Selects whether any class should have changed by `now`.
 pub(super) fn is_behind(now: Timestamp) -> Statement {
-    // By the earliest time: for EXISTS the database might read all rows.
+    // The statement compares the earliest time: for EXISTS the database might read all rows.
     let text = "SELECT COALESCE(min(access_changes_at) <= $1, FALSE) FROM subscriptions \
                 WHERE access_changes_at IS NOT NULL";
     Statement::new(text, vec![Value::time(now)])
 }
 
-/// Moves all subscriptions to the classes that they have at `now`, an expression for the database's own time.
-/// Lists compare the times of each row too, so that clock may differ from ours.
+/// Moves all subscriptions to the classes that they have at `now`, an SQL expression for the time of the database. That
+/// clock may differ from ours, because lists also compare the times of each row.
 pub(super) fn refresh_all_access_classes(now: &str) -> String {
     format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= {now} THEN 2 ELSE 1 END \
@@ -128,8 +131,8 @@ pub(super) fn refresh_all_access_classes(now: &str) -> String {
     )
 }
 
-/// Moves a batch of subscriptions to the classes that they have at `now`; `locking` is the database's clause
-/// for rows that are selected to be updated.
+/// Moves a batch of subscriptions to the classes that they have at `now`. `locking` is the SQL that locks the selected
+/// rows for the update.
 pub(super) fn refresh_access_classes(now: Timestamp, locking: &str) -> Statement {
     let text = format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= $1 THEN 2 ELSE 1 END \

@@ -14,7 +14,7 @@ use crate::values::Version;
 /// The reason why a change set was not committed.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The store's result for the caller.
+    /// The store refuses the change set, and the caller gets this error.
     Store(StoreError),
     /// The database failed. Another attempt may succeed.
     Sql(sqlx::Error),
@@ -41,7 +41,7 @@ impl From<Refusal> for StoreError {
     }
 }
 
-/// The records whose versions a set checks and does not change.
+/// The records whose versions a set checks without changing them.
 pub(super) fn guarded(changes: &ChangeSet) -> impl Iterator<Item = &Key> {
     changes.guards.iter().filter_map(|guard| match guard {
         Guard::Unchanged { key, .. } => Some(key),
@@ -49,8 +49,7 @@ pub(super) fn guarded(changes: &ChangeSet) -> impl Iterator<Item = &Key> {
     })
 }
 
-/// Writes a change set whose records have the versions that it expects. A part of a refused one may have been
-/// written.
+/// Writes a change set after its versions were checked. If the set is refused, some of its writes may have been done.
 pub(super) async fn write<C: SqlConnection>(
     to: &mut C,
     changes: &ChangeSet,
@@ -111,7 +110,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     }
     for guard in &changes.guards {
         if let Guard::PlanUnused(plan) = guard {
-            // One statement: a subscription whose change to the plan happens meanwhile is in one of the two.
+            // This is one statement: a subscription that changes to the plan meanwhile is found by one of its two
+            // parts.
             let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 UNION ALL \
                         SELECT 1 FROM subscriptions WHERE scheduled_plan_id = $1 LIMIT 1";
             let users = to.rows(Statement::new(text, vec![Value::Id(plan.uuid())])).await?;
@@ -123,7 +123,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     Ok(())
 }
 
-/// True if a record has a value that another record of the set may have given up: it is written after that one.
+/// True if a record has a value that another record of the set may have given up. It is written after that other
+/// record.
 pub(super) fn takes_over(write: &Record) -> bool {
     match write {
         Record::Subscription(subscription) => subscription.live_key.is_some(),
@@ -137,9 +138,9 @@ pub(super) fn takes_over(write: &Record) -> bool {
     }
 }
 
-/// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release a
-/// key or a unique value. Records without unique values come first: of two requests with the same idempotency key the
-/// second then fails at that key, not at a unique value. Records that may take over a value come last.
+/// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release
+/// a key or a unique value. Records without unique values come first: if two requests have the same idempotency key,
+/// the second request then fails at that key, not at a unique value. Records that may take over a value come last.
 pub(super) fn sort_writes<T>(writes: &mut [T], record: impl Fn(&T) -> &Record) {
     writes.sort_by_cached_key(|write| {
         let write = record(write);
@@ -188,7 +189,7 @@ async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal
     }
 }
 
-/// Appends events to the feed, and deletes those that are to be forgotten.
+/// Appends events to the feed, and deletes the events that the set removes from it.
 async fn write_events<C: SqlConnection>(
     to: &mut C,
     changes: &ChangeSet,
@@ -206,7 +207,7 @@ async fn write_events<C: SqlConnection>(
     Ok(())
 }
 
-/// The columns of an event that has no sequence yet.
+/// The columns of an event without its sequence, which a new event does not have yet.
 pub(super) fn event_columns() -> String {
     EVENTS.columns().get(1..).unwrap_or_default().join(", ")
 }

@@ -1,4 +1,4 @@
-//! The differences between the databases.
+//! The trait [`Dialect`]: the differences between the databases.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use super::value::Columns;
 use crate::store::{ChangeSet, StoreError};
 use crate::values::Timestamp;
 
-/// A database that a [`SqlStore`](super::SqlStore) keeps its records in.
+/// A database that stores the records of a [`SqlStore`](super::SqlStore).
 pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     type Row: Columns;
 
@@ -21,8 +21,8 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         statement: Statement,
     ) -> impl Future<Output = Result<Vec<Self::Row>, StoreError>> + Send;
 
-    /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and
-    /// short, so that a database may handle several at once.
+    /// Reads a record by its key, or a list of one user or one subscription. Such reads are frequent and short, so a
+    /// database may run several of them as one statement.
     fn rows_shared(
         &self,
         statement: Statement,
@@ -30,7 +30,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
-    /// Reads a list whose order no index has, which takes long.
+    /// Reads a list whose order has no index, which takes long.
     fn slow_rows(
         &self,
         statement: Statement,
@@ -38,12 +38,13 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
-    /// Encodes a statement that selects the columns of a table, whose rows [`decode_rows`](Self::decode_rows) reads.
+    /// Changes a statement that selects the columns of a table so that [`decode_rows`](Self::decode_rows) can read its
+    /// rows.
     fn encode_select(_table: &Table, statement: Statement) -> Statement {
         statement
     }
 
-    /// Reads each row of such a statement.
+    /// Reads each row of a statement from [`encode_select`](Self::encode_select).
     fn decode_rows<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
         rows.iter().map(|row| read(row)).collect()
     }
@@ -51,15 +52,15 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// Commits a change set that was [checked](ChangeSet::check).
     fn commit(&self, changes: ChangeSet) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// Commits each of several change sets alone, in order. Returns a result for each.
+    /// Commits several change sets one after the other. Each is accepted or refused by itself, and has its own result.
     fn commit_each(
         &self,
         sets: Vec<ChangeSet>,
     ) -> impl Future<Output = Vec<Result<(), StoreError>>> + Send;
 
-    /// The sequences of the first event that is kept and of the newest, as for
-    /// [`EventPage::select`](crate::store::EventPage::select). Gives committed events their place in the feed,
-    /// where commits do not do so themselves.
+    /// The sequences of the first event that is not deleted and of the newest event, as for
+    /// [`EventPage::select`](crate::store::EventPage::select). If commits do not number their events themselves, this
+    /// call numbers the events that are committed.
     fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
 
     /// Moves a batch of subscriptions to the access classes that they have at `now`.
@@ -68,14 +69,14 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The words after the name of a table that name the one index to use: so few rows have its value that each
-    /// can be read. None for a planner that knows so itself.
+    /// The SQL after the name of a table that makes the planner use this index, because the index finds few rows. The
+    /// text is empty if the planner needs no hint.
     fn hint(_index: &'static str) -> String {
         String::new()
     }
 
-    /// Skips one branch of a list without reading its rows if its tests (conditions on no row in particular)
-    /// do not hold.
+    /// Makes the database skip one branch of a list, without reading its rows, if one of the tests is false. The tests
+    /// are conditions that depend on no particular row.
     fn skip_unless(branch: &mut Branch, tests: &[String]);
 }
 
@@ -84,7 +85,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
 pub(in crate::store) struct Branch {
     pub(super) conditions: Vec<String>,
     pub(super) limit: String,
-    /// [`Dialect::hint`].
+    /// The text from [`Dialect::hint`].
     pub(super) hint: String,
 }
 
@@ -92,7 +93,7 @@ pub(in crate::store) struct Branch {
 pub(in crate::store) trait SqlConnection: Connection + Send {
     type Row: Columns;
 
-    /// Waits for the statement that a caller abandoned, and ends the transaction that it may have left open.
+    /// Waits for the statement of a caller who was cancelled, and ends the transaction that it may have left open.
     fn end_transaction(&mut self) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Reads rows.

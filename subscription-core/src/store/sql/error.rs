@@ -1,4 +1,4 @@
-//! Errors of the databases as errors of the store, and errors at opening.
+//! Conversion of database errors to errors of the store, and the errors at opening.
 
 use std::borrow::{Borrow, Cow};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ pub(super) fn unavailable(source: impl Into<Cause>) -> StoreError {
     StoreError::Unavailable(source.into())
 }
 
-/// The same error for any number of change sets.
+/// The same error, repeated without end: one for each change set.
 pub(super) fn outages(why: impl Into<Cause>) -> impl Iterator<Item = Result<(), StoreError>> {
     let why: Arc<dyn std::error::Error + Send + Sync> = why.into().into();
     std::iter::repeat_with(move || Err(unavailable(Arc::clone(&why))))
 }
 
-/// The error of the store for an error that has no particular meaning.
+/// The error of the store for a database error that has no particular meaning.
 pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Cause>) -> StoreError {
     let told = error.borrow();
     let unreadable = matches!(
@@ -34,7 +34,7 @@ pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Cause>) ->
     }
 }
 
-/// The database's own code of an error.
+/// The error code of the database; `None` if the error is not from the database.
 pub(super) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error()?.code()
 }
@@ -45,12 +45,12 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }
 
-/// Codes of a file or a page that cannot be read: SQLite's (11, 26), PostgreSQL's.
+/// Error codes for a file or a page that cannot be read, of SQLite (such as 11 and 26) and PostgreSQL (such as XX001).
 fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")
 }
 
-/// The unique value that is taken, if the error is about one. PostgreSQL names the index, SQLite the column.
+/// The rule of the unique value that is taken; `None` for another error. PostgreSQL names the index, SQLite the column.
 pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
     let names = |(index, column, _): &&(&str, &str, Unique)| match told.constraint() {
@@ -60,7 +60,8 @@ pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     table.unique.iter().find(names).map(|(.., unique)| *unique)
 }
 
-/// The meaning of a failed write: the record exists already, or another one has its unique value.
+/// The meaning of a failed write: the record exists already, another record has its unique value, or the database
+/// failed.
 pub(super) fn refused(error: sqlx::Error, write: &Record) -> StoreError {
     let key = write.key();
     match taken(&error, Table::of(&key)) {

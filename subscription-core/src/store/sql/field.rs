@@ -70,11 +70,12 @@ one_column! {
     Option<Box<str>> => |text, cells|
         Value::Text(text.as_deref().map(str::to_owned)),
         Ok(cells.text_or_null()?.map(Into::into));
-    // JSON as text, which both databases return byte for byte.
+    // This JSON is stored as text, which both databases return byte for byte.
     Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
-    // There was a scope that no endpoint requested; clients that have it lack nothing.
+    // Earlier releases had the scope `admin`, which no endpoint requested. It is left out, and the client loses
+    // nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
         {
@@ -97,7 +98,7 @@ impl<const MAX: u64> Field for Bounded<MAX> {
     }
 }
 
-/// A field that is stored as text, or as NULL where it is not set.
+/// A field that is stored as text. An absent value is NULL.
 trait TextField: FromStr<Err: Into<Cause>> {
     fn text(&self) -> String;
 }
@@ -176,7 +177,7 @@ impl Field for Email {
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         let email = cells.text()?.parse().map_err(damaged)?;
-        // The key follows from the address.
+        // The column of the key is skipped: the key was computed from the address.
         cells.text()?;
         Ok(email)
     }
@@ -197,7 +198,8 @@ impl Field for Option<Revocation> {
     }
 }
 
-/// The record as JSON, and its metadata as text, whose keys PostgreSQL would sort in JSON.
+/// Two columns: the record as JSON, and its metadata as text, because PostgreSQL would sort the keys of metadata in
+/// JSON.
 impl Field for IdempotencyResult {
     fn write(&self, to: &mut Vec<Value>) {
         let (stored, metadata) = match self {
@@ -228,7 +230,8 @@ impl Field for IdempotencyResult {
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         let stored = cells.json()?;
         let text: Option<Metadata> = Field::read(cells)?;
-        // The release before writes the record alone, and leaves the metadata of an earlier one.
+        // The previous release writes only the record, and does not clear the metadata of a record that was stored
+        // before.
         let metadata = |shown: Option<Metadata>| shown.and(text);
         Ok(match stored {
             StoredResult::Plan(plan) => {
@@ -260,7 +263,7 @@ struct KeyFields {
     created_at: Timestamp,
 }
 
-/// The record of an idempotency record in its JSON column, with the fields that the JSON for callers leaves out.
+/// The result of an idempotency record in its JSON column, with the fields that the JSON for callers leaves out.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredResult {
@@ -269,7 +272,7 @@ enum StoredResult {
         shown: Subscription,
         blocked: bool,
         anchor_at: Option<Timestamp>,
-        // The release before does not write what follows.
+        // The previous release does not write the fields below.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         billing: Option<Box<BillingState>>,
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ use crate::values::Timestamp;
 pub(super) struct List {
     pub(super) table: &'static Table,
     pub(super) statement: Statement,
-    /// The size of a page, of lists that have positions. The statement returns one row more if there is one.
+    /// The size of a page; `None` for a list without positions. The statement returns one row more if there is one.
     pub(super) limit: Option<PageLimit>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
     }
 }
 
-/// Selects the records of a list; `None` if there can be none.
+/// Selects the records of a list; `None` if the list is certainly empty.
 pub(super) fn list<D: Dialect>(query: &Query) -> Option<List> {
     Some(match query {
         Query::Plan(query) => List::page::<Plan>(plans(query), query.limit),
@@ -157,7 +157,7 @@ fn payments<D: Dialect>(query: &PaymentQuery) -> Statement {
     statement
 }
 
-/// Payments in a status are due by the column of [`Payment::action_at`]; those in most statuses never are.
+/// The column of [`Payment::action_at`] depends on the status; `None` for statuses in which no payment is ever due.
 fn due_payments(query: &DuePayments) -> Option<List> {
     let column = match query.status {
         PaymentStatus::Pending | PaymentStatus::Processing => "due_at",
@@ -168,13 +168,14 @@ fn due_payments(query: &DuePayments) -> Option<List> {
         | PaymentStatus::Refunded
         | PaymentStatus::Disputed => return None,
     };
-    // The status as a word of the statement, as the index has it.
+    // The status is a word of the statement and not a bound value, because the condition of the index has it as a word
+    // too.
     let conditions = vec![format!("status = '{}'", query.status)];
     let DuePayments { until, after, limit, .. } = query;
     Some(due::<Payment>(conditions, column, *until, after.as_ref(), *limit))
 }
 
-/// The records of some conditions whose time in a column has come, the longest due first.
+/// The records that meet the conditions and whose time in `column` is `until` or before, the longest due first.
 fn due<T: SqlRecord>(
     mut conditions: Vec<String>,
     column: &'static str,
@@ -206,8 +207,8 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
             conditions.push(format!("id IN ({})", ids.join(", ")));
         }
         UserFilter::EmailPrefix(prefix) => {
-            // One bound on each side: SQLite might begin at either of two. Keys are unique, so that the
-            // order needs no id, which the index lacks on PostgreSQL.
+            // There is only one bound on each side, because SQLite might begin at either of two. Keys are unique, so
+            // the order does not need the id, which the index on PostgreSQL does not have.
             let from = after.and_then(|position| sort_value(&position.key));
             let beyond = if from.is_some() { ">" } else { ">=" };
             let from = statement.bind(from.unwrap_or_else(|| Value::text(prefix.as_str())));
@@ -226,8 +227,8 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
     Some(statement)
 }
 
-/// A list names its index, because SQLite has no statistics here: it assumes that a collection has few documents, and
-/// might read all of them.
+/// A list names its index. SQLite has no statistics here: it assumes that a collection has few documents, and might
+/// read all of them.
 fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));

@@ -1,9 +1,9 @@
-//! The migrations that lead from an empty database to today's tables, and only forward.
+//! The migrations from an empty database to the current tables. There are no migrations back.
 //!
 //! A released migration never changes: databases store a hash of each migration that they ran.
-//! The release before must still run on the tables of this one, so a migration adds columns with
-//! defaults, and it neither changes nor drops a column or an index that the statements of that release
-//! name. `tests/databases/rolling.rs` runs those statements.
+//! The previous release must still run on the tables of this release. So a migration adds columns with defaults, and it
+//! neither changes nor drops a column or an index that the statements of the previous release name.
+//! `tests/databases/rolling.rs` runs those statements.
 
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{SqlSafeStr as _, SqlStr};

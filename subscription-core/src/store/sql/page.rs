@@ -18,10 +18,10 @@ use crate::subscriptions::Subscription;
 pub(super) struct Window {
     /// `renews_order DESC, id DESC`
     order: String,
-    /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; from the start if `None`.
+    /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; `None` for the first page.
     begin: Option<String>,
-    /// One row more than the page has, to know whether more follow. It is part of the text: PostgreSQL plans a
-    /// statement again each time if it does not know how many rows are requested.
+    /// The limit of the page plus one, because one more row shows that more records follow. It is part of the text:
+    /// PostgreSQL plans a statement again each time if it does not know how many rows are requested.
     limit: String,
 }
 
@@ -78,7 +78,7 @@ impl Window {
     }
 }
 
-/// The value that a position is compared by before the id.
+/// The value that a position is compared by before its id; `None` if it is compared by the id alone.
 pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
     match key {
         SortKey::CreatedAt => None,
@@ -93,7 +93,7 @@ pub(super) fn sort_value(key: &SortKey) -> Option<Value> {
     }
 }
 
-/// A page of subscriptions; `None` if none can be on it.
+/// Selects a page of subscriptions; `None` if the page is certainly empty.
 pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Statement> {
     let mut statement = Statement::default();
     let filter = &query.filter;
@@ -102,7 +102,8 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     if classes.is_empty() {
         return None;
     }
-    // Only where the text names it: PostgreSQL keeps a prepared statement by its text, with its number of values.
+    // The time is bound only if the text names it: PostgreSQL prepares a statement by its text, with the number of its
+    // values.
     let is_timed = index.is_some() || classes.iter().any(|(class, _)| class.phase().is_some());
     let now = match filter.is_active {
         Some(_) if is_timed => statement.bind(Value::time(query.now)),
@@ -130,7 +131,7 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
-    // Only in the order of creation is there an index of all classes: the primary key.
+    // Only the order of creation has an index of all classes: the primary key.
     let is_by_class = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some()
@@ -160,8 +161,8 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     Some(statement)
 }
 
-/// The index that finds the subscriptions of one user or of one external id: there are few of them, so no
-/// other filter or order is worth an index of its own.
+/// The index that finds the subscriptions of one user or of one external id; `None` if the filter names neither. There
+/// are few such subscriptions, so no other filter or order needs an index of its own.
 const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     if filter.external_subscription_id.is_some() {
         Some("subscriptions_external_id")
@@ -172,16 +173,16 @@ const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     }
 }
 
-/// A test that a subscription renews in a span of time. Without it a list in the order of creation would
-/// read a whole class to find nothing.
+/// An SQL test that is true if a subscription meets the conditions, which include a span of renewal times. Without the
+/// test, a list in the order of creation would read a whole class to find nothing.
 fn any_renewal(conditions: &[String]) -> String {
     let conditions = conditions.join(" AND ");
     format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")
 }
 
-/// The renewals of a list, from one moment to before another, and the position after which a page begins.
+/// The renewal times of a list, from `from` (included) to `to` (excluded), and the position after which a page begins.
 ///
-/// Of two bounds on the same side the wider one is left out: SQLite might begin at either.
+/// If there are two bounds on the same side, the wider one is left out, because SQLite might begin at either.
 struct Span<'q> {
     from: Option<SortKey>,
     to: Option<SortKey>,
@@ -191,7 +192,7 @@ struct Span<'q> {
 impl<'q> Span<'q> {
     fn of(query: &'q SubscriptionQuery) -> Self {
         let filter = &query.filter;
-        // A subscription that never renews does not renew after any moment either.
+        // A filter by `renews_after` excludes subscriptions that never renew.
         let never = filter.renews_after.map(|_| SortKey::NeverRenews);
         let mut span = Self {
             from: filter.renews_after.map(SortKey::RenewsAt),
@@ -216,7 +217,7 @@ impl<'q> Span<'q> {
     }
 }
 
-/// Selects the columns of a table, and after them the one that the list is sorted by.
+/// Selects the columns of a table, followed by the column that the list is sorted by.
 fn select_with(table: &'static Table, column: Option<&str>) -> Cow<'static, str> {
     let Some(column) = column else { return table.texts.select.as_str().into() };
     format!("SELECT {}, {column} FROM {}", table.texts.read, table.name).into()

@@ -1,16 +1,16 @@
 //! A pool of open connections.
 //!
-//! A connection that was in use a moment ago is returned without a ping, which would double the cost of a
-//! short read. When one proves dead, all idle ones are closed with it, so that a restart of the database
-//! fails one caller and not each of them.
+//! A connection that was in use within the last second is returned without a ping, which would double the cost of a
+//! short read. If one connection proves dead, all idle connections are closed with it, so that a restart of the
+//! database fails one caller and not every caller.
 //!
-//! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only
-//! after the statement has ended and the database itself has ended the transaction: a commit inside of a
-//! transaction that somebody else left open would be reported as done, and lost.
+//! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only after the
+//! statement has ended and the transaction was rolled back. Otherwise a later commit would run inside the transaction
+//! that was left open: it would be reported as done, and lost.
 //!
-//! A database that is set to fewer connections than the pool, or shares its limit with others, refuses to
-//! open one more. Callers then wait, in the order in which they came, for one that is returned, and the
-//! first of them tries now and then to open one.
+//! A database may allow fewer connections than the pool, or share its limit with other programs. Then it refuses a new
+//! connection. Callers wait, in the order in which they came, for a connection that is returned. The first of them
+//! tries to open a new one every 100 milliseconds.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -29,11 +29,11 @@ use super::error::{code, failed};
 use super::statement::Statement;
 use crate::store::StoreError;
 
-/// A connection that was idle for longer is pinged before it is used.
+/// A connection that was idle for longer than this is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
-/// The time-out of that ping: callers wait behind a connection that does not respond.
+/// The time-out of that ping: other callers wait while a connection does not respond.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause after the database refused a connection, before another one is opened.
+/// The pause between a refused connection and the next attempt to open one.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
 pub(super) struct Pool<C: SqlConnection> {
@@ -44,13 +44,14 @@ pub(super) struct Pool<C: SqlConnection> {
     patience: Duration,
     /// How long the database may take to run a statement.
     answer_max: Duration,
-    /// Incremented when a connection proves dead: those opened before are not reused.
+    /// Incremented when a connection proves dead. Connections of an earlier generation are not reused.
     generation: AtomicU64,
-    /// When the database last refused a connection because it has too many; `None` after it accepted one.
+    /// The time of the last attempt, if the database refused it because of too many connections; `None` after a
+    /// success.
     refused_at: Mutex<Option<Instant>>,
-    /// Held by the first of the waiting callers while the database refuses more connections.
+    /// Held by the first waiting caller while the database refuses more connections.
     turn: tokio::sync::Mutex<()>,
-    /// Wakes that caller.
+    /// Wakes the caller who holds `turn`, when a connection is returned.
     returned: Notify,
 }
 
@@ -102,7 +103,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         Ok(Lease { connection, generation, tidy: false, pool, permit })
     }
 
-    /// The outcome of a statement, or an error if there is none in time: a database may be gone without a word.
+    /// The outcome of a statement, or a time-out: a database may be gone without closing its connections.
     pub(super) async fn answered<T>(
         &self,
         statement: impl Future<Output = Result<T, sqlx::Error>>,
@@ -111,8 +112,8 @@ impl<C: SqlConnection + 'static> Pool<C> {
         timeout(self.answer_max, statement).await.map_err(silent).flatten()
     }
 
-    /// The rows of a statement, which is repeated if its connection is lost: a restart of the database does
-    /// not fail a read.
+    /// The rows of a statement. The statement is repeated once if its connection is lost, so that a restart of the
+    /// database does not fail a read.
     pub(super) async fn rows(
         self: &Arc<Self>,
         statement: Statement,
@@ -149,7 +150,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
             }
             let next = self.refused_at().map(|refused_at| refused_at + REFUSED_FOR);
             match next.filter(|next| *next > Instant::now()) {
-                // A connection that was returned before this call wakes it too.
+                // If a connection was returned before this call, `notified` completes at once.
                 Some(next) => drop(timeout_at(next, self.returned.notified()).await),
                 None => {
                     if let Some(opened) = self.connect().await? {
@@ -177,7 +178,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         None
     }
 
-    /// A new connection; `None` if the database has too many.
+    /// A new connection; `None` if the database refuses it because it has too many.
     async fn connect(&self) -> Result<Option<(C, u64)>, sqlx::Error> {
         let generation = self.generation.load(Ordering::Acquire);
         match self.options.connect().await {
@@ -221,7 +222,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
     pub(super) async fn close(&self) {
         self.permits.close();
         while let Some(idle) = self.pop() {
-            // The connection is closed even if that fails.
+            // The connection is closed even if the farewell to the database fails.
             idle.connection.close().await.ok();
         }
     }
@@ -239,12 +240,12 @@ pub(super) struct Lease<C: SqlConnection + 'static> {
 }
 
 impl<C: SqlConnection + 'static> Lease<C> {
-    /// Returns the connection to the pool after use, or closes it if `outcome` says that it is lost.
+    /// Ends the lease. The connection is closed if `outcome` shows that it is lost; otherwise the pool gets it back.
     pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         if outcome.as_ref().is_err_and(is_lost) {
             self.connection = None;
             let pool = &self.pool.generation;
-            // Only by the first of the connections that were lost together.
+            // If several connections are lost together, only the first one changes the generation.
             let known = self.generation;
             pool.compare_exchange(known, known + 1, Ordering::AcqRel, Ordering::Relaxed).ok();
         }
@@ -263,11 +264,12 @@ impl<C: SqlConnection + 'static> Drop for Lease<C> {
             pool.push(connection, generation);
             return;
         }
-        // Without a runtime the connection is closed, which rolls back too.
+        // If there is no runtime, the connection is closed, which also rolls back.
         let Ok(runtime) = Handle::try_current() else { return };
         let permit = self.permit.take();
         runtime.spawn(async move {
-            // This is not left to the next caller: until there is one, others would wait for the locks.
+            // The transaction is ended now, not by the next caller: until then it would hold its locks, and others
+            // would wait.
             if let Ok(Ok(())) = timeout(pool.patience, connection.end_transaction()).await {
                 pool.push(connection, generation);
             }
@@ -292,14 +294,14 @@ impl<C: SqlConnection + 'static> DerefMut for Lease<C> {
     }
 }
 
-/// True if the database, the role or the whole server has as many connections as it may have.
+/// True if the database, the role or the server has reached its maximum number of connections.
 fn is_one_too_many(error: &sqlx::Error) -> bool {
     code(error).as_deref() == Some("53300")
 }
 
 /// True if the connection is lost. The statement may have been executed or not.
 pub(super) fn is_lost(error: &sqlx::Error) -> bool {
-    // PostgreSQL is stopping, or ends this connection, or has become a stand-by.
+    // PostgreSQL is stopping, has ended this connection, or has become a stand-by.
     const ENDED: [&str; 4] = ["57P01", "57P02", "57P03", "25006"];
     let broken = matches!(
         error,

@@ -19,10 +19,10 @@ use crate::store::{
 };
 use crate::values::Timestamp;
 
-/// The records of longer pages are made by another task: a caller who reads several lists at the same time, such as the
-/// figures, has them made by several threads.
+/// A page with a longer limit is decoded in a task of its own. A caller that reads several lists at the same time, such
+/// as the figures, then decodes on several threads.
 const LONG: usize = 100;
-/// The events that one statement reads where a filter leaves some out.
+/// The number of events that one statement reads if the query filters by type.
 const EVENTS_A_BATCH: usize = 500;
 
 #[async_trait]
@@ -70,11 +70,11 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
         let kept = self.database.kept_events().await?;
         let mut following: Vec<RecordedEvent> = Vec::new();
-        // Where types are left out the page has fewer events than are read, so batches are read until it is full.
+        // A filter by type leaves events out, so batches are read until the page is full.
         let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };
         let mut after = query.after;
         let mut admitted = 0;
-        // At the end of the feed this is the only statement, which a reader that waits repeats.
+        // At the end of the feed `kept_events` is the only statement, which a waiting reader repeats.
         while after < *kept.end() {
             let statement = events_after(query, after, batch);
             let rows =
@@ -122,7 +122,7 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 }
 
-/// The page that records make; one beyond the limit says that more follow.
+/// The page of the records. A record beyond the limit shows that more records follow, and is left out.
 fn page(query: &Query, limit: Option<PageLimit>, mut items: Vec<Record>) -> Page<Record> {
     let limit = limit.map_or(items.len(), PageLimit::get);
     let more = items.len() > limit;
@@ -131,7 +131,7 @@ fn page(query: &Query, limit: Option<PageLimit>, mut items: Vec<Record>) -> Page
     Page { items, next }
 }
 
-/// Selects the next events, by the index of their record if the query names one.
+/// Selects the next events. If the query names a record, the index of events by record is used.
 fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
     let mut values = vec![Value::count(after), Value::count(batch as u64)];
     let of_subject = query.subject.map_or("", |id| {
@@ -159,7 +159,7 @@ const fn is_of_one(query: &Query) -> bool {
     }
 }
 
-/// True for a list whose order no index has: subscriptions by their creation, filtered by their renewal.
+/// True for a list whose order has no index: subscriptions in the order of creation, filtered by their renewal time.
 fn is_unordered(query: &Query) -> bool {
     let Query::Subscription(query) = query else { return false };
     let filter = &query.filter;
@@ -167,7 +167,7 @@ fn is_unordered(query: &Query) -> bool {
         && (filter.renews_before.is_some() || filter.renews_after.is_some())
 }
 
-/// The position of a record in a list that has positions.
+/// The position of a record in a list; `None` if the list has no positions.
 fn position(query: &Query, record: &Record) -> Option<Position> {
     match (query, record) {
         (Query::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
@@ -192,7 +192,7 @@ async fn refresh_access_classes(database: &impl Dialect, now: Timestamp) -> Resu
     let rows = database.rows(access::is_behind(now)).await?;
     let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
     if is_behind && let Err(error) = database.refresh_access_classes(now).await {
-        // Lists are correct without it, so a full or read-only database must not fail them.
+        // Lists are correct without the move, so a full or read-only database must not make them fail.
         tracing::warn!(%error, "subscriptions whose access began or ended could not be moved");
     }
     Ok(())

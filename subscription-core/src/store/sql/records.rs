@@ -1,8 +1,8 @@
-//! The records and their tables: one description for each kind.
+//! The tables of the records: one description for each kind of record.
 //!
-//! A description lists the fields of a record in the order of the table's columns. A field has the column
-//! of its name, or the columns that follow it in brackets. After `and` come columns that are made from the
-//! record and never read back, each by the method of its name.
+//! A description lists the fields of a record in the order of the table's columns. A field has one column of the same
+//! name, or the columns in the brackets after it. The columns after `and` are computed from the record, each by the
+//! method of its name, and are never read back.
 
 use std::sync::LazyLock;
 
@@ -164,7 +164,7 @@ record! {
     holds Document
 }
 
-// Events that have a sequence.
+// An event in this table may still be without a sequence; a `RecordedEvent` has one.
 record! {
     RecordedEvent: EVENTS = "events", key 1 {
         sequence, event [id, at, subject, version, change, actor],

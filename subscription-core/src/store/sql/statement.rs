@@ -8,7 +8,7 @@ use crate::store::Key;
 
 /// A statement and the values that are bound to it.
 ///
-/// A value that a caller sent is never part of the text: it is bound.
+/// A value that a caller sent is always bound, and never a part of the text.
 #[derive(Debug, Clone, Default)]
 pub(in crate::store) struct Statement {
     pub(in crate::store) text: Cow<'static, str>,
@@ -35,7 +35,7 @@ impl Statement {
         Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
     }
 
-    /// The placeholder of a value.
+    /// Adds a value, and returns its placeholder.
     pub(in crate::store) fn bind(&mut self, value: Value) -> String {
         self.values.push(value);
         format!("${}", self.values.len())

@@ -1,4 +1,4 @@
-//! The tables, and the statements that each of them needs.
+//! Descriptions of the tables, and the statements for each table.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,7 +13,7 @@ use crate::subscriptions::Subscription;
 pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     const TABLE: &'static Table;
 
-    /// The values of its columns, in the table's order.
+    /// The values of the record's columns, in the order of the table.
     fn values(&self) -> Vec<Value>;
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
@@ -23,36 +23,36 @@ pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
 #[derive(Debug)]
 pub(in crate::store) struct Table {
     pub(in crate::store) name: &'static str,
-    /// The number of columns of the key, which come first.
+    /// The number of columns of the key. They are the first columns.
     pub(in crate::store) key: usize,
     /// The columns of each field.
     pub(super) fields: &'static [&'static [&'static str]],
-    /// The number of columns that are made from the record and never read back, which come last.
+    /// The number of columns that are computed from the record and never read back. They are the last columns.
     pub(super) derived: usize,
-    /// The columns that exports of an earlier release lack, and their defaults as JSON. A migration that adds
+    /// The columns that exports of an earlier release do not have, and their defaults as JSON. A migration that adds
     /// a column adds it here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
-    /// The unique indexes, and a column of each.
+    /// The unique indexes: the name of each, one of its columns, and the rule.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
     pub(in crate::store) read: Reader<Record>,
     pub(in crate::store) texts: LazyLock<Texts>,
 }
 
-/// Reads a row of a table's columns.
+/// A function that reads a record from a row with the columns of a table.
 pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
 
-/// Reads a row of a table that holds no records.
+/// The reader of a table that has no [`Record`]s, the events: an error.
 pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
     Err(damaged("the rows of this table are not records"))
 }
 
-/// The statements that a table needs, put together once.
+/// The statements for a table, built once.
 #[derive(Debug)]
 pub(in crate::store) struct Texts {
     pub(super) columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
-    /// The same as one text of SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, … ';')`
+    /// The same columns as one text in SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, … ';')`
     #[cfg(feature = "sqlite")]
     pub(in crate::store) row_text: String,
     /// `SELECT id, name, … FROM plans`
@@ -95,7 +95,7 @@ impl Texts {
 }
 
 impl Table {
-    /// The table holds records of a kind.
+    /// Sets the reader of the table's records.
     pub(super) const fn holds<T: SqlRecord + Kind>(mut self) -> Self {
         self.read = |row| T::read(&mut Cells::new(row)).map(|read| Arc::new(read).into_record());
         self
@@ -124,14 +124,14 @@ impl Table {
     }
 }
 
-/// Columns of SQLite as one text, with commas between them and a semicolon after the last. Bytes become hexadecimal. A
-/// text that may hold a comma has its length before it, which NULL has not: `4:a, b,:;`
+/// SQL that writes the columns of a row as one text, with commas between the values and a semicolon after the last one.
+/// Bytes become hexadecimal. A text that may contain a comma is preceded by its length; NULL has no length: `4:a, b,:;`
 #[cfg(feature = "sqlite")]
 fn row_text(table: &str, columns: &[&str]) -> String {
     let id = if ["clients", "documents"].contains(&table) { "" } else { "id " };
-    // Never NULL, and always 16 bytes: their end need not be looked for.
+    // These ids are never NULL and always 16 bytes, so their length is a constant.
     let ids = id.to_owned() + "user_id subscription_id subscription_plan_id";
-    // Numbers, and texts without a comma.
+    // Columns of numbers, and of texts without a comma.
     let plain = "amount at auth_time billing_cycle blocked closing currency generation is_active key_id managed_by \
                  most_popular node_quota price quantity sequence settled status successor_used tier version";
     let value = |column: &&str| {

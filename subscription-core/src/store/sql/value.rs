@@ -22,9 +22,9 @@ pub(in crate::store) enum Value {
     Amount(Decimal),
     Bytes(Vec<u8>),
     Json(String),
-    /// A price as lists by price compare it.
+    /// A price in the form in which lists by price compare it.
     PriceOrder(Decimal),
-    /// A time as lists compare it; `None` comes after all others.
+    /// A time in the form in which lists compare it; `None` is sorted after all times.
     TimeOrder(Option<Timestamp>),
 }
 
@@ -37,7 +37,7 @@ impl Value {
         Self::Time(Some(time))
     }
 
-    /// A number that is far below the largest integer, by its type or by the rules of the domain.
+    /// A number that is always far below the largest `i64`, by its type or by the rules of the domain.
     pub(in crate::store) fn count(number: u64) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -51,15 +51,15 @@ impl Value {
     }
 
     pub(in crate::store) fn json(value: &impl Serialize) -> Self {
-        // Our own types, with text for keys: serialization does not fail.
+        // Serialization does not fail: the values are our own types, and the keys of their maps are texts.
         Self::Json(serde_json::to_string(value).unwrap_or_default())
     }
 }
 
-/// A time after all others: subscriptions that never renew or never end are sorted here.
+/// A time after every [`Timestamp`]. Subscriptions that never renew or never end are sorted by it.
 pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 
-/// A row: the values of its columns by their index.
+/// A row, whose values are read by the index of their columns.
 pub(in crate::store) trait Columns: Send + Sync {
     fn id(&self, at: usize) -> Result<Uuid, sqlx::Error> {
         self.id_or_null(at)?.ok_or_else(|| sqlx::Error::Decode("an id is NULL".into()))
@@ -70,7 +70,7 @@ pub(in crate::store) trait Columns: Send + Sync {
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
 
-    // A database with types for these returns them otherwise.
+    // The default for a database without these types, SQLite. A database that has them overrides these methods.
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
         self.micros(at)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
     }
@@ -89,7 +89,7 @@ pub(in crate::store) trait Columns: Send + Sync {
     }
 }
 
-/// The columns of a row, one after the other.
+/// Reads the columns of a row, one after the other.
 pub(in crate::store) struct Cells<'r> {
     row: &'r dyn Columns,
     next: usize,
