@@ -153,7 +153,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The record that has this value.
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError>;
 
-    /// A page of records. A query whose result depends on the time carries the time.
+    /// A page of records. If the result of a query depends on the time, the query contains the time.
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError>;
 
     /// Returns the part of the event feed that the query selects.

@@ -163,7 +163,7 @@ impl PlanOrder {
     }
 }
 
-/// The plans to list: those that meet all conditions that are set.
+/// The plans to list: all plans that meet every condition that is set. `None` is not a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanFilter {

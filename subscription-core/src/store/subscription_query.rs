@@ -45,7 +45,7 @@ impl SubscriptionOrder {
     }
 }
 
-/// The subscriptions to list: those that meet all conditions that are set.
+/// The subscriptions to list: all subscriptions that meet every condition that is set. `None` is not a condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionFilter {
@@ -60,7 +60,7 @@ pub struct SubscriptionFilter {
     /// The subscription with this id at the payment provider.
     pub external_subscription_id: Option<ExternalId>,
     /// Subscriptions that renew before this moment, not at it. Subscriptions that are cancelled, expired or
-    /// unpaid keep their `renews_at`: to list those to be charged, set [`statuses`](Self::statuses) too.
+    /// unpaid still have a `renews_at`: to list subscriptions to be charged, set [`statuses`](Self::statuses) too.
     pub renews_before: Option<Timestamp>,
     /// Subscriptions that renew at this moment or after it, so that adjacent time windows share no record.
     pub renews_after: Option<Timestamp>,

@@ -46,7 +46,7 @@ impl<I: Randomness + ?Sized> Randomness for Arc<I> {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandomness;
 
-/// The random bytes that one thread has fetched ahead; bytes that were handed out are set to zero.
+/// The random bytes that one thread has fetched in advance. Bytes that were handed out are set to zero.
 struct Buffer {
     bytes: [u8; 512],
     left: usize,

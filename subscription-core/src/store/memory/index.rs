@@ -92,7 +92,7 @@ impl<V: SortValue, T> Lists<V, T> {
         self.ahead(list, Direction::Ascending, &(V::LOWEST, 0)).map(|(_, record)| record)
     }
 
-    /// The records of one list whose value is from `low` on and below `high`.
+    /// The records of one list whose value is at least `low` and less than `high`.
     pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
         // `BTreeMap::range` panics if a range ends before it begins.
         let high = high.max(low.clone());

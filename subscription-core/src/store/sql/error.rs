@@ -79,11 +79,11 @@ pub(super) fn conflict(key: &Key) -> StoreError {
     StoreError::Conflict(key.clone())
 }
 
-/// Why a store could not be opened.
+/// The reason why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another process has the file.
+    /// Another process uses the file.
     #[error("{} is in use by another process: stop that one first, or use another file", .0.display())]
     InUse(PathBuf),
     /// The file cannot be opened or written.
@@ -91,13 +91,13 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The database refuses.
+    /// The database cannot be reached, or returned an error.
     #[error("the database cannot be used")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The tables are those of another program, or of a later version of this one.
+    /// The migration failed: for example, the tables are those of another program, or of a later version of this one.
     #[error("the tables cannot be brought up to date")]
     Migration(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -32,7 +32,7 @@ pub(super) trait Field: Sized {
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
 }
 
-/// Fields of one column: the value to bind, and the reader.
+/// Implements [`Field`] for types of one column: with the value to bind, and the reader.
 macro_rules! one_column {
     ($($($type:ty),+ => |$field:ident, $cells:ident| $value:expr, $read:expr;)+) => {$($(
         impl Field for $type {
@@ -147,7 +147,7 @@ impl<T: TextField> Field for Option<T> {
     }
 }
 
-/// Fields of several columns, each of which is a field itself.
+/// Implements [`Field`] for types of several columns. Each part of such a type implements [`Field`] itself.
 macro_rules! columns {
     ($($type:ident { $($field:ident),+ $(,)? })+) => {$(
         impl Field for $type {

@@ -1,4 +1,4 @@
-//! Amounts with all their digits: sqlx loses the digits after the point of a zero, in both directions.
+//! Amounts with all their digits. For a zero, sqlx loses the digits after the point, both in reading and in writing.
 
 use rust_decimal::Decimal;
 use sqlx::encode::IsNull;
@@ -6,7 +6,7 @@ use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
-/// A number that keeps its zeros after the point.
+/// A decimal number whose zeros after the point are preserved.
 pub(super) struct Digits(pub(super) Decimal);
 
 impl Type<Postgres> for Digits {

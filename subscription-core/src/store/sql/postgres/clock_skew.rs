@@ -1,7 +1,7 @@
 //! Compares the clock of this machine with the database's.
 //!
-//! An instance whose clock is wrong would take the steps of another day with any write, and other instances would
-//! never undo them. So it writes nothing until its clock is right.
+//! With a wrong clock, any write of an instance would take the steps of another day, and other instances would never
+//! undo these steps. So an instance writes nothing until its clock is right.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::values::clock::Clock as _;
 use crate::values::{SystemClock, Timestamp};
 
-/// The difference beyond which nothing is written.
+/// The largest difference between the clocks at which this instance still writes.
 const SKEW_MAX: Duration = Duration::from_mins(1);
 
 /// The difference between the two clocks, in microseconds.
@@ -42,7 +42,7 @@ impl ClockSkew {
     }
 }
 
-/// How far a moment lies outside of a span of time.
+/// How far a moment lies outside of a span of time; 0 if it lies inside.
 fn distance(moment: i64, from: i64, until: i64) -> u64 {
     u64::try_from((from - moment).max(moment - until)).unwrap_or(0)
 }

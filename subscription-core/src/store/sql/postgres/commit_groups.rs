@@ -1,4 +1,4 @@
-//! Which change sets can be committed together by one statement.
+//! Groups of change sets that can be committed together by one statement.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,13 +20,13 @@ enum Role {
     Created,
 }
 
-/// Change sets that can be one statement. All do the same with the records of a table: else one could create a record with
-/// a unique value before an earlier one gives it up, and the text would depend on the order of the keys. A record that a
-/// set writes is neither written nor guarded by a later set.
+/// Change sets that can be one statement. All sets do the same with the records of a table. Otherwise a set could
+/// create a record with a unique value before an earlier set gives up the value, and the text would depend on the order
+/// of the keys. A record that a set writes is neither written nor guarded by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
-    /// `None` if the only set must be committed alone.
+    /// The role of each table; `None` if the only set must be committed alone.
     roles: Option<Roles>,
     /// The records that the sets write.
     written: HashSet<Key>,
@@ -69,8 +69,8 @@ fn names_one_of(written: &HashSet<Key>, changes: &ChangeSet) -> bool {
 /// The tables of a set, and the use that it makes of their records.
 type Roles = BTreeMap<&'static str, Role>;
 
-/// The tables of a set; `None` if it must be committed alone. A commit with a notification waits for
-/// every other such commit, so these go alone.
+/// The tables of a set; `None` if it must be committed alone. A commit with a notification waits for every other such
+/// commit, so a set with a notification is committed alone.
 fn roles(changes: &ChangeSet) -> Option<Roles> {
     if !is_small(changes) || !is_of_versions(changes) || notifications(changes).next().is_some() {
         return None;

@@ -18,13 +18,14 @@
 //! The statement has an array for each column, so its text is the same for any number of sets. A single set binds plain
 //! values instead of arrays: the planner then knows that there is one row.
 //!
-//! First all records whose versions the sets name are locked in the order of their keys, so that no two commits wait for
-//! each other. A set one of whose records has another version is refused: it writes nothing, and the check's number says
-//! which record it is. A key or a unique value that is taken fails the statement. Each part that locks or writes reads the
-//! part before it, which makes them run in this order.
+//! First all records whose versions the sets name are locked in the order of their keys, so that no two commits wait
+//! for each other. If a record has another version, the set is refused: it writes nothing, and the number of the check
+//! identifies the record. If a key or a unique value is taken, the statement fails. Each part that locks or writes
+//! reads the part before it, which makes the parts run in this order.
 //!
-//! A set that gives a record another unique value would have to be judged after the sets before it. So if one of several
-//! sets does, all of them are refused without a check's number, and the caller commits them one by one.
+//! A set that gives a record another unique value would have to be checked after the earlier sets were written. So if
+//! one of several sets does this, all of them are refused with -1 as the number of the check, and the caller commits
+//! them one by one.
 
 use std::mem::discriminant;
 
@@ -40,8 +41,8 @@ use crate::values::Version;
 /// A change set with more writes and guards, or more events, than this is committed by a transaction.
 const PARTS_MAX: usize = 8;
 
-/// Change sets as one statement. Each of its rows has the number of a set that was refused, and the number of the check
-/// that failed.
+/// Change sets as one statement. Each row of its result has the number of a set that was refused, and the number of the
+/// check that failed.
 #[derive(Debug)]
 pub(super) struct BatchStatement {
     pub(super) bound: Bound,
@@ -93,10 +94,11 @@ pub(super) fn is_small(changes: &ChangeSet) -> bool {
         && is_one_a_table(writes)
 }
 
-/// True if no table has two writes, so that an error that names a table names a write, and if at most one
-/// write takes unique values: it comes last, when all versions have been checked. New records may take several,
-/// such as a subscription with its first payment: if one is taken, all new records are looked up again. An update of
-/// a subscription is not counted: it rarely changes a unique value.
+/// True if no table has two writes, and at most one write has unique values. Then an error that names a table
+/// identifies the write, and the write with unique values comes last, after all versions were checked. A set of only
+/// new records may have several writes with unique values, such as a subscription with its first payment: if a value is
+/// taken, all new records are looked up again. An update of a subscription is not counted: it rarely changes a unique
+/// value.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -110,7 +112,7 @@ fn is_new(write: &Record) -> bool {
     write.version() == Version::FIRST
 }
 
-/// True if all guards of a set compare versions of records. One that does not exist cannot be locked.
+/// True if all guards of a set compare versions of existing records. A record that does not exist cannot be locked.
 pub(super) fn is_of_versions(changes: &ChangeSet) -> bool {
     let is_of_version =
         |it: &Guard| matches!(it, Guard::Unchanged { version, .. } if *version != Version::NEW);
@@ -145,12 +147,12 @@ struct StatementBuilder {
     is_single: bool,
     parts: Vec<String>,
     values: Vec<Vec<Value>>,
-    /// The condition that makes the next part run after the last one.
+    /// The SQL condition that makes the next part run after the previous part.
     after: String,
 }
 
 impl StatementBuilder {
-    /// Rows as a table `r` of the statement.
+    /// Binds rows to the statement. Returns the SQL for a table `r` of these rows.
     fn rows(&mut self, rows: Vec<Vec<Value>>, columns: &str) -> String {
         let mut places = Vec::new();
         if self.is_single {
@@ -227,7 +229,8 @@ impl StatementBuilder {
             ));
             let unique = unique_columns(table);
             if !self.is_single && !unique.is_empty() {
-                // A value that is given up is free for later sets only, and those move if they take it.
+                // A value that is given up becomes NULL. Only a later set can use it, and this condition finds that
+                // set.
                 let moves =
                     |it: &str| format!("r.{it} IS NOT NULL AND t.{it} IS DISTINCT FROM r.{it}");
                 let moves = each(&unique, " OR ", moves);
@@ -317,7 +320,7 @@ impl StatementBuilder {
             types.next().is_some_and(|first| types.all(|other| other == first))
         };
         let parts = self.parts.join(", ");
-        // A part that nothing reads is not run, so the last one is read here.
+        // PostgreSQL does not run a part that nothing reads, so the last part is read here.
         let after = self.after;
         let text =
             format!("WITH {parts} SELECT set_number, check_number FROM refused WHERE TRUE{after}");
@@ -333,7 +336,7 @@ impl StatementBuilder {
     }
 }
 
-/// The text of each column, and another text between them.
+/// The texts of the columns, joined by `between`.
 fn each(columns: &[&str], between: &str, text: impl Fn(&str) -> String) -> String {
     columns.iter().map(|column| text(column)).collect::<Vec<_>>().join(between)
 }

@@ -1,5 +1,5 @@
-//! Commits a change set as a transaction of several statements, where it cannot be one statement: all
-//! records are locked first, in the order of their keys, then checked, then written.
+//! Commits a change set that cannot be one statement: as a transaction of several statements. All records are first
+//! locked in the order of their keys, then checked, then written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,8 @@ async fn lock(
     to: &mut PgConnection,
     changes: &ChangeSet,
 ) -> Result<BTreeMap<Key, Version>, sqlx::Error> {
-    // A record that does not exist cannot be locked, so its whole table is. The service never requests it.
+    // A record that does not exist cannot be locked, so its whole table is locked. The service never sends such a
+    // guard.
     let mut absent = BTreeSet::new();
     for guard in &changes.guards {
         if let Guard::Unchanged { key, version: Version::NEW } = guard {
@@ -58,7 +59,7 @@ async fn lock(
         Guard::Expired { key, .. } => Some(Key::Idempotency(key.clone())),
         Guard::Unchanged { .. } => None,
     });
-    // Records that are only guarded are shared, so that the commits of others that guard them do not wait.
+    // Records that are only guarded get a shared lock, so that other commits that guard them do not wait.
     let written = changes.writes.iter().map(Record::key);
     let written = written.chain(changes.deletes.iter().map(|delete| delete.key.clone()));
     let written: BTreeSet<_> = written.chain(in_use).collect();

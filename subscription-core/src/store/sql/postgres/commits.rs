@@ -25,7 +25,7 @@ use crate::values::Version;
 
 /// The largest number of attempts at a commit that fails with a transient error of the database.
 const ATTEMPTS: u32 = 8;
-/// The pause after the first of these attempts.
+/// The pause after the first failed attempt. The pause after attempt n is n times as long.
 const PAUSE: Duration = Duration::from_millis(4);
 /// The largest number of change sets of different callers in one statement.
 const CALLERS_MAX: usize = 64;
@@ -50,7 +50,8 @@ impl Handler for Commits {
         let mut outcomes = Vec::with_capacity(sets.len());
         let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
         for (place, changes) in sets.into_iter().enumerate() {
-            // Callers of one record wait for each other, and hold up nobody else.
+            // A set goes back to its caller if an earlier set writes one of its records. So it does not delay the other
+            // sets.
             if groups.iter().any(|(group, _)| group.is_before(&changes)) {
                 outcomes.push((place, Err(changes)));
                 continue;
@@ -130,7 +131,7 @@ impl Commits {
         outcomes
     }
 
-    /// Commits change sets by one statement. `None`, or nothing at all, for those that must be committed alone.
+    /// Commits change sets by one statement. The outcome of a set that must be committed alone is `None` or missing.
     async fn commit_together(
         &self,
         sets: &[ChangeSet],
@@ -185,8 +186,8 @@ impl Commits {
         }
     }
 
-    /// Checks that new records do not exist. Versions are checked before unique values, but of two commits
-    /// that create the same record the later may meet the other's unique value first.
+    /// Checks that new records do not exist. Versions are checked before unique values. But if two commits create the
+    /// same record, the later commit may fail at a unique value of the earlier one first.
     async fn expect_new(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         for write in changes.writes.iter().filter(|write| write.version() == Version::FIRST) {
             let key = write.key();
@@ -200,13 +201,13 @@ impl Commits {
     }
 }
 
-/// The conflict of a refused set, by the number of its check; `None` if the check says nothing for certain.
+/// The conflict of a refused set, by the number of its check; `None` if the number is not that of a record.
 fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx::Error> {
     let key = usize::try_from(row.int(1)?).ok().and_then(|number| checked.get(number));
     Ok(key.map(conflict))
 }
 
-/// True if one of the sets failed the statement: a value is taken or not accepted, or a lock was waited for too long.
+/// True if one of the sets failed the statement: a value is taken or not accepted, or the statement timed out.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     code(error).is_some_and(|it| it.starts_with("22") || it.starts_with("23") || it == "57014")
 }

@@ -1,8 +1,8 @@
 //! Numbers the events of the feed.
 //!
-//! Concurrent commits end in any order, and a number taken at the start of one says nothing about its end.
-//! So events are written without a sequence. The first reader of the feed numbers the events that are
-//! committed by then, one reader at a time: an event that it does not see yet gets a later number.
+//! Concurrent commits end in any order, so a number that is assigned at the start of a commit does not show when it
+//! ends. So events are written without a sequence. A reader of the feed numbers the events that are committed by then,
+//! and only one reader does so at a time. An event that this reader does not see yet gets a later number.
 
 use std::ops::RangeInclusive;
 
@@ -13,11 +13,11 @@ use super::super::dialect::SqlConnection as _;
 use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
 
-/// Events that are numbered at a time; more than a page has.
+/// The number of events that are numbered at a time: more than a page has.
 const NUMBERED_MAX: &str = "1000";
 
-/// Numbers a batch of events if any are without a number. Returns the sequences of the first event that is
-/// kept and of the newest; all events between them can be seen.
+/// Numbers a batch of events if any events have no number. Returns the sequences of the first event that is not deleted
+/// and of the newest event; all events between them can be seen.
 pub(super) async fn number_and_bound(
     connection: &mut PgConnection,
 ) -> Result<RangeInclusive<u64>, sqlx::Error> {
@@ -27,7 +27,7 @@ pub(super) async fn number_and_bound(
         bounds = Bounds::read(connection).await?;
     }
     while bounds.last == 0 {
-        // No event is kept. The last number is that of a deleted event, unless a reader is numbering events
+        // All events are deleted. The last number is that of a deleted event, unless a reader is numbering events
         // right now. Events with such a number are committed already, so they are found afterwards.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let rows = connection.rows(Statement::plain(text)).await?;
@@ -43,7 +43,7 @@ pub(super) async fn number_and_bound(
     Ok(bounds.first..=bounds.last)
 }
 
-/// The numbered events; both numbers are 0 if there are none.
+/// The range of the numbered events; `first` and `last` are 0 if there are none. `is_waiting`: an event has no number.
 struct Bounds {
     is_waiting: bool,
     first: u64,
@@ -82,7 +82,7 @@ async fn is_waiting(connection: &mut PgConnection, last: i64) -> Result<bool, sq
 
 async fn number_batch(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    // A statement of its own: the next one must see events that were committed while this one waited.
+    // The lock is a statement of its own: the next statement must see events that were committed while this one waited.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('subscription feed ' || current_schema()))";
     transaction.execute(Statement::plain(lock)).await?;
     // Materialized: a join that ran the inner statement again would take new numbers, out of order.

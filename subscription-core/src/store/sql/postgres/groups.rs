@@ -1,9 +1,9 @@
 //! Requests of callers who wait at the same time, handled as groups.
 //!
-//! A request is handled at once, unless the maximum number of groups is running. Then it waits, and goes with the others that
-//! wait by then into the next group. So no group has begun before its requests came.
+//! A request is handled at once, unless the maximum number of groups is running. Then it waits, and joins the next
+//! group with the other requests that wait by then. So no group begins before all its requests have come.
 //!
-//! A task of its own handles the groups, so that a caller who is cancelled takes nobody else's request along.
+//! A separate task handles the groups, so that a caller who is cancelled does not cancel the requests of others.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -16,13 +16,13 @@ pub(super) trait Handler: Debug + Send + Sync + 'static {
     type Request: Debug + Send;
     type Answer: Debug + Send;
 
-    /// The groups that may run at the same time.
+    /// The largest number of groups that run at the same time.
     const GROUPS_MAX: usize;
 
-    /// The number of requests in the next group, at least 1, if that many requests wait.
+    /// The number of requests in the next group, at least 1, if `waiting` requests wait.
     fn group_size(waiting: usize) -> usize;
 
-    /// The results, in the order of the requests.
+    /// Handles the requests, and returns the results in their order.
     fn handle(
         &self,
         requests: Vec<Self::Request>,
@@ -95,7 +95,7 @@ impl<H: Handler> Running<H> {
     /// The next group; `None` if nobody waits, and the task must end.
     fn next(&mut self) -> Option<Vec<Waiting<H>>> {
         let mut queue = self.groups.queue();
-        // Those who were cancelled do not wait.
+        // Callers who were cancelled no longer wait.
         queue.waiting.retain(|(_, caller)| !caller.is_closed());
         if queue.waiting.is_empty() {
             queue.under_way -= 1;

@@ -1,7 +1,7 @@
 //! The lock of the instance that does the background work: an advisory lock of a session.
 //!
-//! The lock has a connection of its own and ends with it. Nothing is written: safety comes from the versions
-//! of records, so two holders for a moment cost refused commits and nothing else.
+//! The lock has a connection of its own and ends with it. The lock writes nothing: safety comes from the versions of
+//! records. If two processes hold the lock for a moment, some commits are refused and nothing else happens.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -20,25 +20,28 @@ use crate::values::clock::Clock as _;
 /// How long the database may take to connect, or to respond.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lets the server end a session whose client is gone or hangs: timeouts in milliseconds, and the seconds and
-/// the number of probes of TCP. A setting that an older server lacks is left out.
+/// Lets the server end a session whose client is gone or hangs. The time-outs are 6,000 milliseconds. TCP sends probes
+/// after 2 idle seconds and every 2 seconds, and gives up after 2 probes. A setting that an older server lacks is left
+/// out.
 const END_SILENT_SESSIONS: &str = "SELECT set_config(name, CASE WHEN name LIKE '%timeout' THEN '6000' ELSE '2' END, false) \
      FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout', \
      'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')";
 
-/// Gives the session a name, by which it is known again. No row if it has one: then another instance has the session too.
+/// Gives the session a name, by which it is recognized later. Returns no row if it has a name: then another instance
+/// uses the session too.
 const NAME_SESSION: &str = "SELECT set_config('subscription.session', gen_random_uuid()::text, false) \
      WHERE coalesce(current_setting('subscription.session', true), '') = ''";
 
-/// Takes the lock unless the session has it ($1), and reads the clock of the database in microseconds. NULL instead of
-/// the lock if the session is not the one of this name ($2): a pooler that gives each transaction another session lets
-/// several instances hold one lock. Instances over one schema compete for one lock; those of other schemas have their own.
+/// Acquires the lock unless the session holds it already ($1), and reads the clock of the database in microseconds.
+/// Returns NULL instead of the lock if the session does not have this name ($2): a pooler that gives each transaction
+/// another session would let several instances hold one lock. Instances with the same schema compete for one lock; each
+/// schema has its own lock.
 const TRY_LOCK: &str = "SELECT CASE \
      WHEN current_setting('subscription.session', true) IS DISTINCT FROM $2 THEN NULL WHEN $1 THEN true ELSE \
      pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())) END, \
      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// A lock that one of all processes over a database holds: see [`PostgresStore::leader_lock`].
+/// A lock that one of the processes that share a database holds: see [`PostgresStore::leader_lock`].
 #[derive(Debug)]
 pub struct LeaderLock {
     options: PgConnectOptions,
@@ -54,7 +57,7 @@ struct Session {
 }
 
 impl PostgresStore {
-    /// A lock that one of all processes over the database holds: the one that does the background work.
+    /// A lock that one of the processes that share the database holds. The holder does the background work.
     pub fn leader_lock(&self) -> LeaderLock {
         LeaderLock {
             options: self.database.options.clone(),
@@ -65,7 +68,7 @@ impl PostgresStore {
 }
 
 impl LeaderLock {
-    /// Takes the lock if nobody has it, and returns true if this process holds it.
+    /// Acquires the lock if no other process holds it, and returns true if this process holds it.
     ///
     /// Call it every two seconds, also in processes that do no background work: a holder whose connection is silent for
     /// six seconds loses the lock, and the clock of the machine is compared with the database's. If they differ by more
@@ -73,7 +76,8 @@ impl LeaderLock {
     pub async fn holds(&self) -> bool {
         let asked_at = SystemClock.now();
         let mut place = self.session.lock().await;
-        // Taken out meanwhile: a caller that is cancelled leaves no session in the middle of a statement.
+        // The session is taken out during the call: a caller that is cancelled leaves no session in the middle of a
+        // statement.
         let session = place.take();
         let asked = timeout(PATIENCE, async {
             let mut session = match session {
@@ -86,7 +90,7 @@ impl LeaderLock {
         match asked.await.unwrap_or_else(|_| Err(sqlx::Error::Io(ErrorKind::TimedOut.into()))) {
             Ok((session, now)) => {
                 self.skew.compare(asked_at, now);
-                // The lock ends with the session.
+                // If the clock is wrong, the session is dropped, and the lock ends with it.
                 let session = Some(session).filter(|_| self.skew.check().is_ok());
                 let holds = session.as_ref().is_some_and(|session| session.holds);
                 *place = session;
@@ -99,7 +103,7 @@ impl LeaderLock {
         }
     }
 
-    /// How far the clock of this machine was from the database's when they were last compared.
+    /// The difference between the clock of this machine and the database's when they were last compared.
     pub fn skew(&self) -> Duration {
         self.skew.get()
     }
@@ -123,7 +127,7 @@ impl Session {
     }
 }
 
-/// Logs that the session is another one than the one that was opened, or is another instance's too.
+/// Logs that other instances use the same session, or that this session is not the one that was opened.
 fn is_shared() -> sqlx::Error {
     tracing::error!(
         "the connection is shared with others: this instance does no background work. \

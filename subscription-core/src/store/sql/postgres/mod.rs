@@ -42,7 +42,7 @@ use crate::values::Timestamp;
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///
 /// Most commits are one statement and one round trip. A commit that returned `Ok` is as durable as the
-/// database is set to be. A restart of the database fails the running calls and no others.
+/// database is set to be. If the database restarts, only the calls that are running fail.
 pub type PostgresStore = SqlStore<Postgres>;
 
 /// The PostgreSQL database of a [`PostgresStore`].
@@ -127,13 +127,13 @@ impl Dialect for Postgres {
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
         self.takes_writes()?;
-        // A row that another transaction is writing is left for the next list.
+        // A row that another transaction is writing is skipped, and moved before a later list.
         self.rows(access::refresh_access_classes(now, " FOR NO KEY UPDATE SKIP LOCKED"))
             .await
             .map(drop)
     }
 
-    /// PostgreSQL evaluates a condition on no row before it reads any row.
+    /// PostgreSQL evaluates a condition that depends on no row before it reads any row.
     fn skip_unless(branch: &mut Branch, tests: &[String]) {
         branch.conditions.extend_from_slice(tests);
     }

@@ -1,14 +1,14 @@
 //! The notifications by which instances invalidate each other's caches (`NOTIFY`).
 //!
-//! Only changes of cached records are sent. A commit with a notification waits for every other such
-//! commit, so frequent commits go without.
+//! Only changes of cached records are sent. A commit with a notification waits for every other such commit, so frequent
+//! commits send no notification.
 
 use crate::store::{ChangeSet, Key};
 use crate::values::Version;
 
 pub(super) const CHANNEL: &str = "subscription_changes";
 
-/// The cached records that a change set changes, each with its new version.
+/// The notifications for the cached records that a change set changes. Each has the new version of its record.
 pub(super) fn notifications(changes: &ChangeSet) -> impl Iterator<Item = String> {
     let written = changes.writes.iter().map(|write| (write.key(), write.version()));
     let deleted = changes.deletes.iter().map(|delete| (delete.key.clone(), delete.version.next()));

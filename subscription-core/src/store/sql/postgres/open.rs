@@ -1,4 +1,4 @@
-//! Opens a PostgreSQL database, also one that cannot be reached yet.
+//! Opens a PostgreSQL database, even if it cannot be reached yet.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -32,13 +32,13 @@ const SET_TIMEOUTS: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000
      ('lock_timeout', '1000'), ('idle_session_timeout', '10000'), \
      ('idle_in_transaction_session_timeout', '10000')) AS timeouts (name, value) USING (name)";
 
-/// PostgreSQL's own bound of `max_connections`.
+/// The largest `max_connections` that PostgreSQL allows.
 const CONNECTIONS_MAX: usize = 262_143;
 
-/// PostgreSQL's own bound of its time-outs: 24 days.
+/// The longest time-out that PostgreSQL allows: 24 days.
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// How to open a [`PostgresStore`].
+/// Options for opening a [`PostgresStore`].
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     options: PgConnectOptions,
@@ -48,7 +48,7 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A database by its address: `postgres://user:password@host/database?sslmode=verify-full`.
+    /// Options for the database at an address: `postgres://user:password@host/database?sslmode=verify-full`.
     pub fn url(url: &str) -> Result<Self, OpenError> {
         let options = PgConnectOptions::from_str(url);
         Ok(Self {
@@ -66,23 +66,24 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a caller waits for a connection, a free one or a new one; by default 5 seconds. Where the
-    /// database refuses one because it has too many, the caller waits for one of those that are open. A
-    /// caller who shares the statement of others waits a fifth of this for them, and then sends its own.
+    /// How long a caller waits for a free or a new connection; by default 5 seconds. If the database refuses a new
+    /// connection because it has too many, the caller waits for an open connection to be returned. A read that waits to
+    /// share a statement with others waits a fifth of this time, and then sends its own statement.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long a statement may take, or a transaction wait for its next; 24 days at most, by default 10 seconds.
+    /// The longest time for one statement, and for a pause between two statements of a transaction; at most 24 days, by
+    /// default 10 seconds.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
         self
     }
 
-    /// Works in this schema, which must exist, instead of the user's own.
+    /// Uses this schema, which must exist, instead of the user's own schema.
     #[must_use]
     pub fn schema(mut self, schema: &str) -> Self {
         self.options = self.options.options([("search_path", schema)]);
@@ -91,7 +92,7 @@ impl PostgresOptions {
 
     /// Opens the database and migrates its tables.
     ///
-    /// Waits for locks of others without an end, such as those of a backup or of a process that migrates.
+    /// Waits without a time limit for locks of other sessions, such as those of a backup or of a process that migrates.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
         loop {
@@ -110,7 +111,7 @@ impl PostgresOptions {
         }
     }
 
-    /// Opens the database, or if it cannot be reached a store that is unavailable until it can be.
+    /// Opens the database. If it cannot be reached, the returned store is unavailable until the database is reached.
     pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
         match migrate(&self.options, self.patience, &skew).await {
@@ -133,14 +134,14 @@ impl PostgresOptions {
 
     fn store(self, readiness: Readiness, stop: Arc<Notify>, skew: Arc<ClockSkew>) -> PostgresStore {
         let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
-        // The last one ends the session, and so the locks, of a process that freezes in a transaction.
+        // The last time-out ends the session of a process that freezes in a transaction, and so releases its locks.
         let timeouts = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
         let options = self
             .options
             .application_name("subscription")
             .statement_cache_capacity(256)
             .options(timeouts.map(|name| (name, millis.as_str())))
-            // A rollback without a transaction, which abandoned connections get, is a warning.
+            // Abandoned connections get a ROLLBACK. If they have no transaction, PostgreSQL sends a warning.
             .options([("client_min_messages", "error")])
             .disable_statement_logging();
         let pool = Pool::new(
@@ -157,8 +158,8 @@ impl PostgresOptions {
 
 /// Migrates the tables, and compares the clocks. Of several processes one migrates while the others wait.
 ///
-/// A lock that is not free within a second is an error: other sessions wait behind one that waits for a table. So the
-/// caller pauses and tries again.
+/// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
+/// behind it. The caller pauses and tries again.
 async fn migrate(
     options: &PgConnectOptions,
     patience: Duration,
@@ -166,7 +167,7 @@ async fn migrate(
 ) -> Result<(), OpenError> {
     let options = options.clone().disable_statement_logging();
     let database = |error: sqlx::Error| OpenError::Database(error.into());
-    // A server that accepts the connection and sends nothing must not be awaited without end.
+    // The wait has a limit, because a server may accept the connection and send nothing.
     let connected = tokio::time::timeout(patience, options.connect()).await;
     let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
     let mut connection = connected.map_err(silent).flatten().map_err(database)?;
@@ -194,7 +195,7 @@ const fn cause(error: &MigrateError) -> Option<&sqlx::Error> {
     None
 }
 
-/// Whether the tables have been migrated.
+/// True once the tables have been migrated.
 #[derive(Debug)]
 pub(super) struct Readiness(watch::Receiver<bool>);
 
@@ -203,7 +204,7 @@ impl Readiness {
         Self(watch::channel(true).1)
     }
 
-    /// Retries until the migration succeeds.
+    /// Starts a task that retries the migration until it succeeds.
     fn awaited(
         options: PgConnectOptions,
         patience: Duration,

@@ -19,7 +19,7 @@ use super::amount::Digits;
 impl SqlConnection for PgConnection {
     type Row = PgRow;
 
-    /// sqlx itself sends no rollback if its caller left while `BEGIN` was on its way.
+    /// Sends a rollback, because sqlx itself sends none if its caller was cancelled while `BEGIN` was being sent.
     async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {
         sqlx::raw_sql("ROLLBACK").execute(self).await.map(drop)
     }
@@ -66,7 +66,7 @@ pub(super) async fn rows_by_arrays(
 
 type BoundQuery = Query<'static, Postgres, PgArguments>;
 
-/// Binds each variant of a value, as it is or in an array; `None` is NULL.
+/// Defines how each variant of a value is bound, as it is or in an array; `None` is NULL.
 macro_rules! bound {
     ($($variant:ident($value:ident) => $bound:expr),+ $(,)?) => {
         fn bind(query: BoundQuery, value: Value) -> BoundQuery {

@@ -29,9 +29,9 @@ use super::groups::{Groups, Handler};
 use super::row::rows_by_arrays;
 use crate::store::StoreError;
 
-/// The callers that one statement reads for.
+/// The largest number of callers that one statement reads for.
 const CALLERS_MAX: usize = 64;
-/// Above this number of texts those that nobody reads are forgotten.
+/// When this number of texts is cached, the texts that no caller is reading are removed.
 const TEXTS_KEPT: usize = 64;
 
 /// Runs reads, several of them by one statement.
@@ -44,7 +44,7 @@ pub(super) struct SharedReads {
     reads: Mutex<Reads>,
 }
 
-/// By the text of the statement for one caller.
+/// The reads, by the text of the statement for one caller.
 type Reads = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText>>>;
 
 /// The reads of one text.
@@ -79,7 +79,7 @@ impl SharedReads {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reads of the same text, if the statement can be shared.
+    /// The reads of the same text; `None` if the statement cannot be shared.
     fn of_text(&self, statement: &Statement) -> Option<Arc<Groups<ReadsOfText>>> {
         let mut all = self.reads();
         if let Some(reads) = all.get(&statement.text) {
@@ -138,12 +138,12 @@ impl Handler for ReadsOfText {
     }
 }
 
-/// The text that reads for any number of callers what `single` reads for one.
+/// The text of a statement that reads for any number of callers what the statement `single` reads for one caller.
 fn text_for_several(single: &str, types: &[&str]) -> String {
     let mut each = single.to_owned();
     let mut arrays = String::new();
     let mut names = String::new();
-    // From the last on, because `$1` is the beginning of `$10`.
+    // The last placeholder is replaced first, because `$1` is the beginning of `$10`.
     for at in (1..=types.len()).rev() {
         each = each.replace(&format!("${at}"), &format!("caller.v{at}"));
     }
@@ -153,14 +153,14 @@ fn text_for_several(single: &str, types: &[&str]) -> String {
         write!(arrays, "{comma}${at}::{kind}[]").ok();
         write!(names, "v{at}, ").ok();
     }
-    // With OFFSET 0 the planner plans for each caller as for one, and does not join with the whole table.
+    // OFFSET 0 makes the planner plan the read of each caller like a single read, without a join with the whole table.
     format!(
         "SELECT found.*, caller.nth \
          FROM unnest({arrays}) WITH ORDINALITY AS caller ({names}nth), LATERAL ({each} OFFSET 0) AS found"
     )
 }
 
-/// The rows of each caller, whose number is in the last column, from 1.
+/// Divides the rows by caller. The last column has the number of the caller, counted from 1.
 fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
     let mut by_caller: Vec<_> = (0..callers).map(|_| Vec::new()).collect();
     for row in rows {
@@ -173,8 +173,8 @@ fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::
     Ok(by_caller)
 }
 
-/// The type of each value in SQL; `None` for those that are not shared. Text is not: a text that PostgreSQL refuses
-/// would fail the reads of others.
+/// The SQL type of each value; `None` for a value that is not shared. A text is not shared: a text that PostgreSQL
+/// refuses would make the reads of other callers fail.
 fn types_of(values: &[Value]) -> impl Iterator<Item = Option<&'static str>> {
     values.iter().map(|value| match value {
         Value::Id(_) => Some("uuid"),

@@ -1,6 +1,6 @@
-//! Commits a change set on the writer's connection, step by step: one that `commit_several.rs` cannot write, or whose
-//! reason to be refused is looked for. There is one writer, so the records that are read here stay as they are until
-//! the end of the transaction.
+//! Commits one change set on the writer's connection, step by step. The set cannot be part of a message of
+//! `commit_several.rs`, or was refused there and the reason is not known yet. There is only one writer, so the records
+//! that are read here do not change until the end of the transaction.
 
 use sqlx::sqlite::SqliteConnection;
 
@@ -16,7 +16,7 @@ use crate::values::Version;
 /// Checks and writes a change set. A part of a refused change set may have been written.
 pub(super) async fn commit(to: &mut SqliteConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
-        // A write that changes no record, but reaches the disk like one. No release reads this number.
+        // This write changes no record, but reaches the disk like any other write. No release reads the number.
         to.execute(Statement::plain("PRAGMA user_version = 0")).await?;
         return Ok(());
     }

@@ -8,13 +8,13 @@
 //! RELEASE several
 //! ```
 //!
-//! The first statement of a set checks all versions, and each of the others writes only if the previous one has written:
-//! a set that is refused by a version writes nothing. A key or a unique value that is taken is an error, and undoes
-//! all sets of the message; so does a version, if the set inserts a second record. Either way `commit.rs` finds the
-//! reason, one set after the other.
+//! The first statement of a set checks all versions. Each further statement writes only if the previous statement has
+//! written, so a set that is refused by a version writes nothing. If a key or a unique value is taken, the error undoes
+//! all sets of the message. A wrong version undoes them too, if the set inserts a second record. In both cases
+//! `commit.rs` finds the reason, one set after the other.
 //!
-//! SQLite copies the pages that a statement changes if the statement may have to be undone alone. `OR FAIL`, and
-//! `VALUES` instead of `SELECT` where a function is called, show it that no statement has to.
+//! If SQLite may have to undo a single statement, it copies the pages that the statement changes. `OR FAIL`, and
+//! `VALUES` instead of `SELECT` where a function is called, show SQLite that it never has to undo a single statement.
 //!
 //! The sets of a message have the same text, and their number is a power of two, so that few texts are prepared.
 
@@ -39,14 +39,15 @@ use crate::values::Version;
 /// The largest number of change sets in one message.
 const SETS_MAX: usize = 32;
 
-/// The largest number of records, of guards and of events of a set: sets of these sizes have few different texts.
+/// The largest number each of records, guards and events of a set: sets of these sizes have few different texts.
 const FEW: usize = 8;
 
 /// The largest number of statements in a message.
 pub(super) const STATEMENTS_MAX: usize = SETS_MAX * 2 * FEW + 2;
 
-/// Whether a column of a subscription is in an index and stays the same in a new period. SQLite rewrites the entries of a row
-/// in every index of a column that an UPDATE sets, even to the same value.
+/// For each column of a subscription: true if it is in an index and stays the same in a new period. The UPDATE for a
+/// new period compares such a column instead of setting it, because SQLite rewrites the entries of a row in every index
+/// of a column that an UPDATE sets, even if the value is the same.
 static STAYS: LazyLock<Vec<bool>> = LazyLock::new(|| {
     let stay = "user_id subscription_plan_id external_subscription_id status starts_at ends_at \
                 blocked live_key scheduled_plan_id access_phase";
@@ -61,8 +62,9 @@ pub(super) struct SetBatch {
     query: BoundQuery,
 }
 
-/// The first of some change sets, as many as can be one message and at most `max`; `None` if the first of all has
-/// another form. A record that one of them writes is neither written nor guarded by a later one.
+/// A message with the first of the change sets: as many as fit into one message, and at most `max`. `None` if the first
+/// set cannot be in a message. A record that one set writes is neither written nor guarded by a later set of the
+/// message.
 pub(super) fn set_batch<'c>(
     sets: impl Iterator<Item = &'c ChangeSet>,
     max: usize,
@@ -86,13 +88,14 @@ pub(super) fn set_batch<'c>(
 }
 
 impl SetBatch {
-    /// Commits the sets. Returns for each whether it was written; `None` if none was, because of one of them.
+    /// Commits the sets. Returns true for each set that was written; `None` if an error of one set undid all sets.
     pub(super) async fn commit(
         self,
         to: &mut SqliteConnection,
     ) -> Result<Option<Vec<bool>>, sqlx::Error> {
         match rows_changed(to, self.query).await {
-            // Between the first and the last statement; a set is written if the last of its statements wrote.
+            // The statements of the sets are between the first and the last one. A set is written if its last statement
+            // wrote.
             Ok(rows) => {
                 let each = rows.len().saturating_sub(2) / self.count;
                 let last = rows.iter().skip(each).step_by(each.max(1)).take(self.count);
@@ -108,19 +111,21 @@ impl SetBatch {
     }
 }
 
-/// True if a key or a unique value is taken, or a row has no first column because nothing was written before it.
+/// True if a key or a unique value is taken, or if the first column of a row is NULL because the previous statement
+/// wrote nothing.
 fn is_refusal(error: &sqlx::Error) -> bool {
     let kind = error.as_database_error().map(sqlx::error::DatabaseError::kind);
     matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::NotNullViolation))
 }
 
-/// Adds the records that a set writes; false if a set before it names one of them, or writes one that this set guards.
+/// Adds the records that a set writes to `named`. False if an earlier set writes one of them, or writes a record that
+/// this set guards.
 fn names(changes: &ChangeSet, named: &mut HashSet<Key>) -> bool {
     !guarded(changes).any(|key| named.contains(key))
         && changes.writes.iter().all(|write| named.insert(write.key()))
 }
 
-/// The statements of one set; `None` if it has another form.
+/// The statements of one set; `None` if the set cannot be in a message.
 fn part(changes: &ChangeSet) -> Option<Statement> {
     let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
     let is_few = writes.len() <= FEW && guards.len() <= FEW && events.len() <= FEW;
@@ -138,7 +143,8 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
         let Guard::Unchanged { key, version } = guard else { return None };
         part.check(key, *version);
     }
-    // A new record whose key exists is an error, and the update that comes first checks its own version.
+    // Only these need a check here: a new record whose key exists is an error, and the first update checks its own
+    // version.
     for other in others.iter().filter(|other| other.version() != Version::FIRST) {
         part.check(&other.key(), other.version().previous());
     }
@@ -153,11 +159,11 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
     Some(Statement::new(part.text, part.values))
 }
 
-/// Inserts an event, if the statement before has written.
+/// Inserts an event if the previous statement has written.
 static EVENT: LazyLock<String> =
     LazyLock::new(|| insert_next("IGNORE", "events", &event_columns(), EVENTS.columns().len() - 1));
 
-/// Inserts a row if the statement before has written: else its first column is NULL, which no table allows.
+/// Inserts a row if the previous statement has written. Otherwise its first column is NULL, which no table allows.
 fn insert_next(or: &str, table: &str, columns: &str, count: usize) -> String {
     let others = ", ?".repeat(count - 1);
     format!(
@@ -173,8 +179,9 @@ struct Part {
 }
 
 impl Part {
-    /// Writes a record: the first of a set up to its condition, any `other` only if the statement before has written. A
-    /// subscription with a new period is written only if the columns of [`STAYS`] stay the same.
+    /// Adds the statement that writes a record. For the first record of a set it is left open, so that conditions can
+    /// follow; for `other` records it writes only if the previous statement has written. A subscription with a new
+    /// period is written only if the columns of [`STAYS`] stay the same.
     fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
         let name = table.name;

@@ -28,19 +28,20 @@ const VACUUM_AFTER: Duration = Duration::from_mins(10);
 /// VACUUM does not run on a larger file: writers would wait for seconds.
 const VACUUM_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
-/// Deleted rows that may still be in the file or its log, and when they are to be erased.
+/// The times at which deleted rows are to be erased from the file and its log.
 #[derive(Debug)]
 pub(super) struct Erasure {
-    /// When the log is to be truncated.
+    /// The time at which the log is to be truncated; `None` if it need not be.
     log_due: Option<Instant>,
-    /// The pause before the next attempt if that fails.
+    /// The pause before the next attempt if the truncation fails.
     log_retry: Duration,
-    /// When VACUUM is to run.
+    /// The time at which VACUUM is to run; `None` if it need not run.
     pages_due: Option<Instant>,
 }
 
 impl Erasure {
-    /// For a file that was just opened: a process that was killed may have left a log.
+    /// The state for a file that was just opened. A truncation is scheduled: a process that was killed may have left a
+    /// log.
     pub(super) fn new() -> Self {
         let mut erasure = Self { log_due: None, log_retry: LOG_CUT_AFTER, pages_due: None };
         erasure.in_log();
@@ -63,12 +64,12 @@ impl Erasure {
         }
     }
 
-    /// When the next truncation or VACUUM is due.
+    /// The time of the next truncation or VACUUM; `None` if neither is scheduled.
     pub(super) fn due(&self) -> Option<Instant> {
         [self.log_due, self.pages_due].into_iter().flatten().min()
     }
 
-    /// Postpones both, because the file cannot be opened.
+    /// Postpones the truncation and VACUUM, because the file cannot be opened.
     pub(super) fn put_off(&mut self) {
         let later = Instant::now() + LOG_RETRY_MAX;
         for due in [&mut self.log_due, &mut self.pages_due].into_iter().flatten() {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::OpenError;
 
-/// How often locking is tried again if the lock file was removed meanwhile.
+/// The largest number of attempts to lock, if the lock file is removed during each attempt.
 const ATTEMPTS_MAX: usize = 16;
 
 /// A database file that only this process uses, until this value is dropped or the process ends.
@@ -40,10 +40,10 @@ impl HeldFile {
         Ok(Self { path: path.to_owned(), identity: Identity::of(&metadata), made, _lock: lock })
     }
 
-    /// True while the path still leads to this file. A file that was removed or replaced accepts writes until
-    /// it is closed, and then they are lost.
+    /// True while the path still leads to this file. A file that was removed or replaced still accepts writes, but they
+    /// are lost when it is closed.
     pub(super) fn is_in_place(&self) -> bool {
-        // The file is not opened for that: closing it would release SQLite's own locks.
+        // The file is not opened for this test: closing it would release SQLite's own locks.
         std::fs::metadata(&self.path).is_ok_and(|found| Identity::of(&found) == self.identity)
     }
 
@@ -82,7 +82,8 @@ fn lock(path: &Path, lock_path: &Path) -> Result<(File, bool), OpenError> {
     Err(OpenError::InUse(path.to_owned()))
 }
 
-/// Opens a file, or creates it readable by its owner only: it holds personal data. True if it is new.
+/// Opens a file, or creates it so that only its owner can read it, because it contains personal data. True if the file
+/// is new.
 fn private(path: &Path) -> io::Result<(File, bool)> {
     let mut options = File::options();
     options.write(true);
@@ -90,7 +91,7 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.clone().create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
-        // It is created here if it is a link to a file that does not exist.
+        // If the path is a link to a file that does not exist, this creates the file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok((options.create(true).truncate(false).open(path)?, false))
         }
@@ -119,7 +120,7 @@ impl Identity {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
 
-    /// Not needed on a system that does not remove open files.
+    /// The identity is not needed on a system that does not remove open files.
     #[cfg(not(unix))]
     fn of(_: &Metadata) -> Self {
         Self { device: 0, inode: 0 }

@@ -36,16 +36,17 @@ use crate::values::Timestamp;
 
 /// The number of connections that read.
 const READERS: usize = 8;
-/// The statements that each connection keeps prepared.
+/// The number of prepared statements that each connection caches.
 const STATEMENTS_KEPT: usize = 256;
 /// How long a read waits for a connection, and a write for another program that has locked the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A store in one SQLite file.
 ///
-/// One process opens the file, and one task in it writes: change sets that wait for it share a transaction,
-/// and so a flush of the disk; a refused one is rolled back by itself. Readers continue beside it. Deleted rows
-/// are overwritten in the file, and gone from its log a second later or when the last reader of them is done.
+/// Only one process can open the file, and one task of that process writes. Change sets that wait for this task share a
+/// transaction, and so one flush of the disk; a refused change set is rolled back by itself. Readers continue during a
+/// write. Deleted rows are overwritten in the file. They are removed from its log a second later, or when their last
+/// reader is done.
 /// A commit that returned `Ok` survives a power cut, unless the file was opened with
 /// [`SqliteOptions::relaxed`].
 pub type SqliteStore = SqlStore<Sqlite>;
@@ -54,12 +55,13 @@ pub type SqliteStore = SqlStore<Sqlite>;
 #[derive(Debug)]
 pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
-    /// Held while a slow list is read: one at a time, so that short reads have the other connections and processors.
+    /// Held while a slow list is read. Only one slow list is read at a time, so that short reads have the other
+    /// connections and processors.
     slow_reads: Mutex<()>,
     writer: Writer,
 }
 
-/// How to open a [`SqliteStore`].
+/// Options for opening a [`SqliteStore`].
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
     path: PathBuf,
@@ -67,21 +69,21 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// A file, which is created if it does not exist.
+    /// Options for the file at `path`, which is created if it does not exist.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), synchronous: SqliteSynchronous::Full }
     }
 
-    /// Accepts losing the last commits in a power cut, for many more of them in a second. A killed
-    /// process still loses nothing.
+    /// Allows many more commits in a second, but a power cut may lose the last ones. If only the process is killed, no
+    /// commit is lost.
     #[must_use]
     pub const fn relaxed(mut self) -> Self {
         self.synchronous = SqliteSynchronous::Normal;
         self
     }
 
-    /// Opens the file for this process alone, and migrates its tables. If that fails, files that were created
-    /// are removed.
+    /// Opens the file for this process alone, and migrates its tables. If opening fails, the files that it created are
+    /// removed.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = HeldFile::take(&self.path)?;
         match self.connect().await {
@@ -108,10 +110,11 @@ impl SqliteOptions {
             .synchronous(self.synchronous)
             .busy_timeout(PATIENCE)
             .pragma("secure_delete", "on")
-            // The pages that a savepoint may have to restore stay in memory, and reach no file beside this one.
+            // Pages that a savepoint may have to restore stay in memory, and are not written to a file beside this one.
             .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
-            // SQLite's thread continues while the task of the writer prepares the next message.
+            // The buffer has room for a whole message: SQLite's thread continues while the writer task prepares the
+            // next message.
             .row_buffer_size(STATEMENTS_MAX)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
@@ -137,7 +140,7 @@ impl Dialect for Sqlite {
     type Row = SqliteRow;
 
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        // The text alone: bound values may be personal data.
+        // Only the text is logged: bound values may be personal data.
         tracing::trace!(statement = %statement.text, "reads");
         self.readers.rows(statement).await
     }
@@ -186,9 +189,9 @@ impl Dialect for Sqlite {
         format!(" INDEXED BY {index}")
     }
 
-    /// Writes the tests into the limit: SQLite evaluates a condition that depends on no row again for each
-    /// row, but it evaluates a limit once, and with a limit of 0 it reads no row. A position with more
-    /// columns than the sort order would not be found in an index.
+    /// Writes the tests into the limit. SQLite evaluates a condition again for each row, even if it depends on no row.
+    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were columns of the
+    /// position, SQLite could not find the position in an index.
     fn skip_unless(branch: &mut Branch, tests: &[String]) {
         if !tests.is_empty() {
             let tests = tests.join(" AND ");

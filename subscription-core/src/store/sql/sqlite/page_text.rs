@@ -1,5 +1,6 @@
-//! Records and pages as one text: SQLite's thread hands rows over one by one, and each value in memory of its own, which
-//! takes longer than to read them. JSON would do, but SQLite takes longer to write it, and serde to read it.
+//! Records and pages as one text. SQLite's thread passes rows on one by one, and each value in memory of its own, which
+//! takes longer than reading the values. JSON would work too, but SQLite takes longer to write it, and serde to read
+//! it.
 
 use std::borrow::Cow;
 
@@ -10,12 +11,12 @@ use super::super::table::{Reader, Table};
 use super::super::value::{Columns, damaged};
 use crate::store::{Cause, StoreError};
 
-/// A statement that returns the rows of another one, which selects the columns of a table, as one text. SQLite keeps
-/// the order of a subquery in such an aggregate.
+/// Changes a statement that selects the columns of a table into a statement that returns all its rows as one text.
+/// SQLite keeps the order of a subquery in such an aggregate.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
     let name = table.name;
     let row = &table.texts.row_text;
-    // Within the other statement where it can be: then the values need not be copied from one to the other.
+    // The text is built inside the given statement if possible: then no values need to be copied to an outer statement.
     let text = match statement.text.strip_prefix(&table.texts.select) {
         Some(rest) => {
             format!("SELECT group_concat(row, '') FROM (SELECT {row} AS row FROM {name}{rest})")
@@ -25,7 +26,7 @@ pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
     Statement::new(text, statement.values)
 }
 
-/// Reads each row of such a text.
+/// Reads each row of a text that a statement from [`in_one_text`] returned.
 pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreError> {
     let mut records = Vec::new();
     let mut row = Vec::new();
@@ -40,7 +41,7 @@ pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreEr
     Ok(records)
 }
 
-/// Takes the next value from the text; the second part is true at the end of a row.
+/// Removes the next value from the text and returns it, `None` for NULL. The second part is true at the end of a row.
 fn next<'t>(text: &mut &'t str) -> Option<(Option<&'t str>, bool)> {
     let end = text.bytes().position(|byte| matches!(byte, b',' | b':' | b';'))?;
     let (mut value, mut rest) = text.split_at_checked(end)?;

@@ -1,4 +1,5 @@
-//! Statements, their values and their rows in SQLite: ids are 16 bytes, times microseconds, amounts text.
+//! Statements, their values and their rows in SQLite. Ids are stored as 16 bytes, times as microseconds, amounts as
+//! text.
 
 use std::borrow::Cow;
 
@@ -18,7 +19,7 @@ use crate::values::Timestamp;
 impl SqlConnection for SqliteConnection {
     type Row = SqliteRow;
 
-    /// SQLite's thread rolls back what was abandoned, also an abandoned `BEGIN`, before the ping.
+    /// Before the ping, SQLite's thread rolls back an abandoned transaction, even if its `BEGIN` was abandoned.
     async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {
         self.ping().await
     }
@@ -32,7 +33,7 @@ impl SqlConnection for SqliteConnection {
     }
 }
 
-/// How many rows each statement of a text changed.
+/// Runs the statements of a text, and returns the number of rows that each of them changed.
 pub(super) async fn rows_changed(
     to: &mut SqliteConnection,
     query: BoundQuery,
@@ -67,7 +68,7 @@ pub(super) fn bind(query: BoundQuery, value: Value) -> BoundQuery {
     }
 }
 
-/// The generated column `price_order`: text that sorts as its value does.
+/// The text of a price in the generated column `price_order`: the texts are sorted like the prices.
 fn price_order(price: Decimal) -> String {
     let text = price.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));

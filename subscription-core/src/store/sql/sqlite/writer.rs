@@ -1,7 +1,8 @@
 //! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
 //!
-//! Many sets of one caller are a batch. Batches that wait share a transaction too; it ends early if other callers wait,
-//! and takes their change sets with it, so that a request waits for a few sets of the billing clock and for one flush.
+//! Many sets of one caller are a batch. Batches that wait share a transaction too. If other callers wait, the
+//! transaction ends early and includes their change sets. So a request waits only for a few sets of the billing clock
+//! and for one flush.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -25,11 +26,11 @@ use crate::values::Timestamp;
 /// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
 
-/// The sets of a batch that a transaction has room for, however many callers wait.
+/// The number of sets of a batch that a transaction commits even if other callers wait.
 const BATCH_MIN: usize = 4;
 
-/// The sets of batches after which a transaction begins no other batch: while that one is written, the callers of these
-/// prepare their next.
+/// After this number of sets of batches, a transaction begins no further batch. While the next transaction writes that
+/// batch, the callers of the finished batches prepare their next sets.
 const BATCHES_MAX: usize = 128;
 
 /// The queue of the writer task.
@@ -68,11 +69,11 @@ impl Loan {
     }
 }
 
-/// Change sets of one caller, those that are still to be committed and the outcomes of the others.
+/// The change sets of one caller: `sets` are still to be committed, `outcomes` are the results of the others.
 #[derive(Debug)]
 struct Batch {
     sets: std::vec::IntoIter<ChangeSet>,
-    /// The number of sets in all.
+    /// The number of all sets of the batch.
     count: usize,
     outcomes: Vec<Result<(), StoreError>>,
     to: oneshot::Sender<Vec<Result<(), StoreError>>>,
@@ -101,7 +102,7 @@ impl Writer {
         self.ask(|answer| Job::Work(Work::Commit(Box::new(changes)), answer)).await?
     }
 
-    /// Commits each set alone, many of them in one transaction.
+    /// Commits many sets in one transaction. Each set is accepted or refused by itself.
     pub(super) async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let count = sets.len();
         let batch =
@@ -122,7 +123,7 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
-        // The second call finds the store closed.
+        // A second call fails because the store is closed already. The error is ignored.
         self.ask(Job::Close).await.ok();
     }
 
@@ -171,11 +172,11 @@ async fn run(
         if !sound {
             connection = None;
         }
-        // A loan that is refused is dropped, which fails the call that waits for it.
+        // If the file is not in place, the request for the connection is dropped, and the call that waits for it fails.
         let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
             connection = lend(connection, &options, to).await;
-            // The log may hold the records of a refused import.
+            // The log may contain the records of a refused import.
             erasure.in_log();
         }
         if !closing.is_empty() && batches.is_empty() {
@@ -212,8 +213,8 @@ impl Queue {
         Self { jobs, work, batches, lending, closing }
     }
 
-    /// Waits for a job, unless a batch is running, or until deleted rows are to be erased; false once the queue is
-    /// closed.
+    /// Waits for a job, or until deleted rows are to be erased. Returns at once if a batch is running or jobs wait.
+    /// False once the queue is closed.
     async fn next(&mut self, is_busy: bool, erasure: &Erasure) -> bool {
         let waits = self.is_for_others() || !self.batches.is_empty() || !self.closing.is_empty();
         if is_busy || waits {
@@ -232,7 +233,7 @@ impl Queue {
         true
     }
 
-    /// Takes the jobs that have come.
+    /// Sorts the jobs that have come by their kinds.
     fn take(&mut self) {
         while self.work.len() < GROUP_MAX
             && let Ok(job) = self.jobs.try_recv()
@@ -250,14 +251,14 @@ impl Queue {
         }
     }
 
-    /// True if callers wait who have no batch.
+    /// True if callers without a batch wait.
     fn is_for_others(&mut self) -> bool {
         self.take();
         !self.work.is_empty() || !self.lending.is_empty()
     }
 }
 
-/// Waits until the connection is given back; `None` if it never is.
+/// Lends the connection, and waits until it is given back; `None` if it is not given back.
 async fn lend(
     connection: Option<SqliteConnection>,
     options: &SqliteConnectOptions,
@@ -280,15 +281,15 @@ fn refuse(work: Vec<(Work, Answer)>, batches: impl Iterator<Item = Batch>, why: 
         to.send(outcome).ok();
     }
     for mut batch in batches {
-        // Those of its sets that were committed before stay.
+        // Sets of the batch that were committed in an earlier transaction stay committed.
         let refused = batch.count - batch.outcomes.len();
         batch.outcomes.extend(outcomes.by_ref().take(refused));
         batch.answer();
     }
 }
 
-/// Runs one group of jobs and some of the batches, and sends each its outcome. False if the connection cannot be used
-/// any more. A batch that is not finished stays the first.
+/// Runs the jobs and some of the batches in one transaction, and sends each caller the outcome. A batch that is not
+/// finished stays the first batch. False if the connection can no longer be used.
 async fn serve(
     connection: &mut SqliteConnection,
     mut work: Vec<(Work, Answer)>,
@@ -297,7 +298,7 @@ async fn serve(
     erasure: &mut Erasure,
 ) -> bool {
     let mut outcomes = Vec::with_capacity(work.len());
-    // The first has begun in an earlier transaction, maybe.
+    // The first batch may have begun in an earlier transaction.
     let committed = batches.front().map_or(0, |batch| batch.outcomes.len());
     let mut begun = 0;
     let done = async {
@@ -314,7 +315,7 @@ async fn serve(
             }
         }
         if begun > 0 {
-            // Those that came meanwhile would wait for two flushes.
+            // Jobs that came meanwhile join the transaction. Otherwise they would wait for two flushes.
             queue.take();
             work.append(&mut queue.work);
             run_all(connection, &work, &mut outcomes, erasure).await?;
@@ -341,8 +342,8 @@ async fn serve(
     true
 }
 
-/// Runs jobs inside a transaction, those that have no outcome yet: one by one, or several if they go into one message. A
-/// refused change set does not affect others; an error of the file is the outer one, and fails all.
+/// Runs the jobs that have no outcome yet inside a transaction: one by one, or several in one message. A refused change
+/// set does not affect others. If the result is an error, it is an error of the file, and all jobs fail.
 async fn run_all(
     connection: &mut SqliteConnection,
     jobs: &[(Work, Answer)],
@@ -365,7 +366,7 @@ async fn run_all(
     Ok(())
 }
 
-/// Commits the next sets of a batch inside a transaction: all that are left, or few if others wait for its end.
+/// Commits the next sets of a batch inside a transaction: all remaining sets, or a few if other callers wait.
 async fn commit_part(
     connection: &mut SqliteConnection,
     batch: &mut Batch,
@@ -389,8 +390,8 @@ async fn commit_part(
     Ok(())
 }
 
-/// Commits the first of some change sets, or several if they go into one message, and at most `max`. Returns their
-/// outcomes. While SQLite's thread runs the message, the one after it is `prepared`.
+/// Commits the first of the change sets, or several that fit into one message, and at most `max`. Returns their
+/// outcomes. While SQLite's thread runs the message, the next message is built and stored in `prepared`.
 async fn commit_next<'c>(
     connection: &mut SqliteConnection,
     sets: impl Iterator<Item = &'c ChangeSet> + Clone,
@@ -423,7 +424,7 @@ async fn commit_next<'c>(
     Ok(outcomes)
 }
 
-/// Commits a change set; one that is refused leaves nothing behind. The error of the file is the outer one.
+/// Commits one change set; a refused set writes nothing. The outer error is an error of the file.
 async fn commit_alone(
     connection: &mut SqliteConnection,
     changes: &ChangeSet,
