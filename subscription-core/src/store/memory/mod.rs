@@ -42,8 +42,8 @@ type ById<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// A store in memory, for tests and for services that need no other store.
 ///
-/// A read returns a shared pointer to a record and copies no record. Every list walks an index that matches its filter
-/// and its order. The records are lost when the process ends.
+/// A read returns a shared pointer to a record and copies no record. Lists use indexes by their filters and orders; a
+/// list of plans with a filter reads all plans. The records are lost when the process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore(RwLock<Tables>);
 
