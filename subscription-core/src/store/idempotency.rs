@@ -1,4 +1,4 @@
-//! Idempotency records: the stored result of a create, returned again for the same key.
+//! Idempotency records: the stored result of a request, returned again for the same key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,10 +40,10 @@ impl fmt::Debug for IdempotencyToken {
     }
 }
 
-/// The idempotency key of a create: a second request with the key returns the record that the first created.
+/// The idempotency key of a request: a second request with the key changes nothing and returns the first one's result.
 ///
 /// Choose a key for each request (an order, a row), not for a customer and a plan. Until the key expires, a request
-/// with it returns the record as it was created, even if that record has ended or was deleted since.
+/// with it returns the record as the first request left it, even if that record has ended or was deleted since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// The client that sent the key. The same key from another client is another request.
@@ -62,7 +62,7 @@ named_enum! {
         CreateSubscription = "create_subscription",
         /// Creates a payment.
         CreatePayment = "create_payment",
-        /// Applies a verb to a subscription.
+        /// Changes a subscription, for example pauses or cancels it.
         Act = "act",
         /// Retries a payment that failed.
         RetryPayment = "retry_payment",
@@ -80,7 +80,7 @@ pub struct IdempotencyKey {
     pub key: IdempotencyToken,
 }
 
-/// The stored result of a create, until it expires.
+/// The stored result of a request, until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
@@ -89,13 +89,13 @@ pub struct IdempotencyRecord {
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],
-    /// The record as it was created.
+    /// The record as the request left it.
     pub result: IdempotencyResult,
     /// The time from which the key may be used for a new request.
     pub expires_at: Timestamp,
 }
 
-/// A record as it was when it was created.
+/// A record as it was after the request that created or changed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdempotencyResult {
     /// A plan.

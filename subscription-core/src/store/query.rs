@@ -61,7 +61,7 @@ impl Default for PageLimit {
 pub struct Page<T> {
     /// The records, in the order of the list.
     pub items: Vec<T>,
-    /// The position of the last record, after which the next page begins; `None` if no more records follow.
+    /// The position of this page's last record, after which the next page begins; `None` if no more records follow.
     pub next: Option<Position>,
 }
 

@@ -222,7 +222,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
     pub(super) async fn close(&self) {
         self.permits.close();
         while let Some(idle) = self.pop() {
-            // The connection is closed even if the farewell to the database fails.
+            // The connection is closed even if the database cannot be notified of it.
             idle.connection.close().await.ok();
         }
     }
