@@ -42,7 +42,7 @@ pub enum Error {
     /// The position after which a page should begin belongs to another list.
     #[error("the position is not one of this list")]
     WrongPosition,
-    /// Events are deleted that the caller has not read.
+    /// Events that the caller has not read have been deleted.
     #[error(
         "events after this sequence are deleted; the first kept one is {first_kept}: read all records again, and \
          continue from the newest event"
@@ -178,7 +178,7 @@ pub enum Conflict {
     /// Another record has a value that must be unique.
     #[error("{}", taken(*unique, holder))]
     Taken {
-        /// The rule of uniqueness.
+        /// The rule that requires the value to be unique.
         unique: Unique,
         /// The record that has the value.
         holder: Key,
@@ -198,14 +198,15 @@ pub enum Conflict {
         /// The fields that the request would change.
         fields: Vec<&'static str>,
     },
-    /// The payment pays for a period: its amount, currency and subscription are those that were requested, and it
-    /// is not deleted while it is open.
+    /// The payment pays for a period. Its amount, currency and subscription cannot change, and the payment cannot be
+    /// deleted while it is open or processing.
     #[error("{}", of_period(fields))]
     PaymentOfPeriod {
-        /// The fields that the request would change; all of them if it would delete the payment.
+        /// The fields that the request would change; empty if the request would delete the payment.
         fields: Vec<&'static str>,
     },
-    /// The clock or a provider manages the subscription, or the request needs one that the clock manages.
+    /// The clock or a provider manages the subscription. Or callers manage it, but the request needs a subscription
+    /// that the clock manages.
     #[error(transparent)]
     Managed(#[from] Managed),
     /// A payment of the subscription is open, has failed or is disputed, and must be paid first.
@@ -214,7 +215,7 @@ pub enum Conflict {
     /// Another change is scheduled for the subscription.
     #[error("another change of the subscription is scheduled")]
     ChangeScheduled,
-    /// The plan has another currency than the subscription, or one of them has none.
+    /// The plan has another currency than the subscription, or one of the two has no currency.
     #[error("{}", currency_mismatch(*from, *to))]
     CurrencyMismatch {
         /// The currency of the subscription.
@@ -225,7 +226,7 @@ pub enum Conflict {
     /// The change of plan does not cost what the subscriber agreed to.
     #[error("the change has another price now, or the quote is too old")]
     QuoteChanged(
-        /// The quote of this moment.
+        /// The quote as of now.
         Box<Quote>,
     ),
     /// The identity already has an account.
@@ -249,7 +250,7 @@ pub enum Conflict {
     /// The customer of a payment provider is bound to another user.
     #[error("the customer of the payment provider is already bound to another user")]
     CustomerConflict,
-    /// There is the maximum number of webhook endpoints.
+    /// The maximum number of webhook endpoints already exists.
     #[error("there are already 100 endpoints")]
     EndpointLimit,
     /// The secret of an endpoint was rotated, and the previous one still signs.
@@ -257,7 +258,7 @@ pub enum Conflict {
         "the previous secret still signs deliveries: wait, or rotate with an overlap of 0 hours"
     )]
     RotationInProgress,
-    /// The server key from which the secret of an endpoint is derived is missing, or is another one.
+    /// The server key from which the secret of an endpoint was derived is missing or was replaced by another key.
     #[error("the server key of the secret is missing: rotate the secret")]
     KeyMissing,
     /// The endpoint has the maximum number of parked events.
@@ -270,7 +271,8 @@ pub enum Conflict {
 
 /// The action that a caller can take about an [`Error`].
 ///
-/// This enum is closed: an adapter maps every kind, and a new kind must make every adapter decide.
+/// This enum is exhaustive: an adapter maps every kind, so a new kind is a compile error in each adapter until the
+/// adapter maps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// Send valid JSON, or a position from the same list.
@@ -337,8 +339,8 @@ impl Error {
         }
     }
 
-    /// Both values, or the faults of both together, or the first other error. An error of the store takes
-    /// precedence over faults.
+    /// Returns both values, or one error. Errors take precedence in this order: an error of the store, the faults of
+    /// both results together, another error of `a`, another error of `b`.
     pub(crate) fn all_faults<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
         match (a, b) {
             (Err(error @ Self::Store(_)), _) | (_, Err(error @ Self::Store(_))) => Err(error),

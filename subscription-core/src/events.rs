@@ -1,6 +1,6 @@
 //! Events: one for every change of a record, written in the same commit.
 //!
-//! They are the audit trail, and the feed for webhooks and for caches of other processes.
+//! The events are the audit trail, and the feed for webhooks and for caches of other processes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,16 +24,16 @@ use crate::values::{
 pub struct Event {
     /// The event's id, which never changes.
     pub id: EventId,
-    /// When it happened.
+    /// When the change happened.
     pub at: Timestamp,
     /// The record that changed.
     pub subject: Subject,
-    /// The version of the record after the change; for a deletion, one more than its last.
+    /// The version of the record after the change; for a deletion, the last version plus 1.
     pub version: Version,
     /// The change of the record.
     #[serde(flatten)]
     pub change: Change,
-    /// The actor that changed it; `None` only for events of releases that did not store it.
+    /// The actor that made the change; `None` only for events of old releases, which did not store the actor.
     #[serde(default)]
     pub actor: Option<Actor>,
 }
@@ -162,7 +162,7 @@ pub enum Change {
     Created,
     /// The record was changed, and its status stayed the same.
     Updated {
-        /// The fields that changed; empty for events of releases that did not store them.
+        /// The fields that changed; empty for events of old releases, which did not store the fields.
         #[serde(default)]
         fields: ChangedFields,
     },
@@ -184,10 +184,10 @@ pub enum Change {
     PeriodStarted {
         /// The start of the period.
         period_start: Timestamp,
-        /// The end of the period; `None` if it has none.
+        /// The end of the period; `None` if the period has no end.
         period_end: Option<Timestamp>,
     },
-    /// Periods of a subscription passed for which no payment is asked, because too many were missed.
+    /// Periods of a subscription were skipped: too many periods were missed, so no payment is requested for these.
     PeriodsSkipped {
         /// The number of periods.
         count: u32,
@@ -196,17 +196,17 @@ pub enum Change {
     PlanChanged {
         /// The plan before the change.
         from_plan: PlanId,
-        /// The plan after the change, which may be the same.
+        /// The plan after the change, which may be the same plan.
         to_plan: PlanId,
     },
     /// The trial of a subscription ends soon.
     TrialWillEnd {
-        /// When it ends.
+        /// When the trial ends.
         trial_ends_at: Timestamp,
     },
     /// A subscription renews soon.
     RenewalUpcoming {
-        /// When it renews.
+        /// When the subscription renews.
         renews_at: Timestamp,
     },
     /// A session was revoked.
@@ -236,7 +236,7 @@ impl Change {
         }
     }
 
-    /// The status of the record after the change.
+    /// The status of the record after the change; `None` if the change is not a change of status.
     fn new_status(&self) -> Option<&'static str> {
         match self {
             Self::SubscriptionStatusChanged { to, .. } => Some(to.as_str()),
@@ -254,7 +254,7 @@ impl Change {
     }
 }
 
-/// The kinds of records with events, and the changes of each.
+/// Each kind of record that has events, and the names of its changes.
 const TYPES: [(&str, &[&str]); 6] = [
     ("plan", &["created", "updated", "deleted"]),
     (
@@ -302,12 +302,12 @@ impl TypePattern {
             && self.status.is_none_or(|status| change.new_status() == Some(status))
     }
 
-    /// The kind of record that it is about; `None` for plans, subscriptions and payments together.
+    /// The kind of record that the pattern is about; `None` if it is about plans, subscriptions and payments.
     pub const fn kind(&self) -> Option<&'static str> {
         self.kind
     }
 
-    /// True if it admits events of users, sessions or clients.
+    /// True if the pattern admits events of users, sessions or clients.
     pub fn is_of_accounts(&self) -> bool {
         self.kind.is_some_and(is_account)
     }
@@ -317,7 +317,7 @@ fn is_account(kind: &str) -> bool {
     matches!(kind, "user" | "session" | "client")
 }
 
-/// The status with exactly this name that a kind of record can have.
+/// The status of this kind of record with exactly this name; `None` if there is no such status.
 fn status_of(kind: &str, name: &str) -> Option<&'static str> {
     match kind {
         "subscription" => {

@@ -50,23 +50,24 @@ pub trait Fetch: Send + Sync + fmt::Debug {
 pub struct FetchFailed {
     /// The status of the response, if it was not 200. Payment providers need it; identity providers do not.
     pub status: Option<u16>,
-    /// How long the server asks to wait: see [`retry_after`].
+    /// The time to wait before a retry, as the server requests it: see [`retry_after`].
     pub retry_after: Option<Duration>,
-    /// The cause. It must not show what is secret in the request.
+    /// The cause. Its text must not contain the secrets of the request.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
 impl FetchFailed {
-    /// A failure without a response, or with one that cannot be used.
+    /// A failure without a response, or with a response that cannot be used.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { status: None, retry_after: None, source: source.into() }
     }
 }
 
-/// The time to wait by the headers `Retry-After` (seconds, or an HTTP date) and `Date` of a response.
+/// The time to wait, from the response headers `Retry-After` (seconds, or an HTTP date) and `Date`.
 ///
-/// A date counts from the server's own `Date`, so that the clocks need not agree; without one it is not used.
+/// A date in `Retry-After` is compared with the server's own `Date`, because the two clocks may differ. `None` if
+/// `Retry-After` is a date and there is no `Date`, or if a header cannot be read.
 pub fn retry_after(retry_after: &str, date: Option<&str>) -> Option<Duration> {
     let text = retry_after.trim();
     if text.bytes().all(|byte| byte.is_ascii_digit()) {

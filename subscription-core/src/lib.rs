@@ -55,9 +55,10 @@
 //!
 //! # Billing
 //!
-//! [`billing::Billing`] runs subscriptions by the clock: those to a plan with a currency start, renew, fall behind,
-//! recover, pause and end by themselves. It charges nobody: for each period it creates a pending payment, which a
-//! program of yours collects and reports. Call [`advance`](billing::Billing::advance) from a loop, and write through
+//! [`billing::Billing`] runs subscriptions by the clock: a subscription to a plan with a currency starts, renews,
+//! becomes past due, recovers, pauses and ends by itself. Billing charges nobody: for each period it creates a
+//! pending payment. A program of yours collects the payment and reports the result. Call
+//! [`advance`](billing::Billing::advance) from a loop, and write through
 //! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
 //!
 //! [`change_plan`](billing::Billing::change_plan) moves a subscription to another plan, cycle or quantity, and settles
@@ -66,8 +67,8 @@
 //!
 //! # Authentication
 //!
-//! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is
-//! optional: without it a subscription's user is any UUID of yours.
+//! `Authentication` (feature `auth`) stores accounts, sessions and clients in the same store. It is optional: without
+//! it, the user of a subscription may be any UUID.
 //!
 //! - A person signs in with a token of an identity provider, which an `auth::IdentityVerifier` checks:
 //!   OIDC by published keys (`OidcIdentities`), introspection (`IntrospectedIdentities`), a shared secret
@@ -104,16 +105,15 @@
 //!
 //! # Money
 //!
-//! An [`Amount`] is read and written digit for digit, never through a float, and without
-//! `serde_json`'s `arbitrary_precision`, which would change how every other number of your program
-//! is read. That holds for JSON text. A [`serde_json::Value`] stores numbers as floats, so an amount that
-//! goes through one comes back as `0.1` for `0.10`; behind `#[serde(flatten)]` or an untagged enum it
-//! cannot be read at all.
+//! An [`Amount`] is read from JSON text and written to it digit for digit, never through a float. It does not need
+//! the feature `arbitrary_precision` of `serde_json`, which would change how every other number of your program is
+//! read. A [`serde_json::Value`] stores numbers as floats: an amount that goes through one comes back as `0.1` for
+//! `0.10`. Behind `#[serde(flatten)]` or an untagged enum, an amount cannot be read at all.
 //!
 //! # Errors
 //!
-//! [`Error::kind`] says what the caller can do about an error and is closed: map its ten kinds to your
-//! protocol once, and the compiler reports an eleventh. [`Error::code`] is a stable name for machines.
+//! [`Error::kind`] says what the caller can do about an error. [`ErrorKind`] is exhaustive: map its ten kinds to your
+//! protocol once, and the compiler reports an eleventh kind. [`Error::code`] is a stable name for machines.
 //!
 //! # Stores
 //!
@@ -195,7 +195,7 @@ pub use values::states::InvalidTransition;
 pub use values::text::{Description, Email, ExternalId, Href, HttpsUrl, Name, Slug, Text};
 pub use values::version::Version;
 
-// For the inputs of `subscription-http` that are none of the service's.
+// `subscription-http` parses its own inputs with these items. They are not part of the public API.
 #[doc(hidden)]
 pub mod input {
     pub use crate::values::input::{Fields, string};

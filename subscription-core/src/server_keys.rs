@@ -29,8 +29,8 @@ pub enum BadKey {
 
 /// The server's secret keys, by number. The current key makes MACs; all keys check them.
 ///
-/// They protect refresh tokens and the stored hashes of client keys. An attacker who has the database but
-/// not the server's keys can neither forge nor guess a refresh token or a client key.
+/// The keys protect refresh tokens and the stored hashes of client keys. An attacker who has the database but not the
+/// server's keys can neither forge nor guess a refresh token or a client key.
 #[derive(Debug, Clone)]
 pub struct ServerKeys {
     current: u8,
@@ -38,7 +38,7 @@ pub struct ServerKeys {
 }
 
 impl ServerKeys {
-    /// One key of at least 32 bytes.
+    /// Creates the keys from one key of at least 32 bytes, which is the current key.
     pub fn new(id: u8, key: SecretSlice<u8>) -> Result<Self, BadKey> {
         let mut keys = Self { current: id, keys: BTreeMap::new() };
         keys.insert(id, key)?;
@@ -77,7 +77,7 @@ impl ServerKeys {
     ) -> Option<Hmac<Sha256>> {
         let key = self.keys.get(&id)?.expose_secret();
         let mut derive = Hmac::<Sha256>::new_from_slice(key).ok()?;
-        // The length before each part makes different parts different bytes.
+        // The length stands before each part, so that two different pairs of parts never give the same bytes.
         for part in [purpose.as_bytes(), salt] {
             derive.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             derive.update(part);

@@ -68,7 +68,7 @@ named_enum! {
     pub enum ClientSource {
         /// A command or a call registered the client.
         Command = "command",
-        /// The settings file of a server has the client, which is accepted for as long as the file has it.
+        /// The settings file of a server lists the client. The client is accepted as long as the file lists it.
         File = "file",
     }
 }
@@ -92,8 +92,8 @@ pub struct Client {
     pub origins: BTreeSet<WebOrigin>,
     /// The source of its registration.
     pub source: ClientSource,
-    /// When a server started whose settings file no longer had the client. The client is refused until a
-    /// settings file has it again.
+    /// When a server started whose settings file no longer listed the client. The client is refused until a settings
+    /// file lists it again.
     pub left_at: Option<Timestamp>,
     /// When the client was created.
     pub created_at: Timestamp,

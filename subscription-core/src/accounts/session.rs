@@ -14,7 +14,8 @@ pub struct User {
     pub identity: IdentityKey,
     /// The e-mail address that the provider has verified, as of the last sign-in; unique.
     pub email: Email,
-    /// True while the account is being deleted: its requests are refused, and so are new records for it.
+    /// True while the account is being deleted: requests of the user are refused, and no new records are created for
+    /// the user.
     pub closing: bool,
     /// When the account was created.
     pub created_at: Timestamp,
@@ -84,13 +85,13 @@ pub struct Session {
     pub successor_used: bool,
     /// When the person signed in at the identity provider.
     pub auth_time: Timestamp,
-    /// When a token of the session was last used, to a few minutes.
+    /// When a token of the session was last used, accurate to a few minutes.
     pub last_seen_at: Timestamp,
     /// When the session expires, even if it is refreshed.
     pub expires_at: Timestamp,
     /// When the session expires unless it is refreshed before.
     pub idle_expires_at: Timestamp,
-    /// When and why the session was revoked.
+    /// When and why the session was revoked; `None` if it was not revoked.
     pub revoked: Option<Revocation>,
     /// The origin of the sign-in.
     pub origin: Origin,
@@ -131,7 +132,7 @@ named_enum! {
     pub enum RevocationReason {
         /// The user logged out.
         Logout = "logout",
-        /// The user revoked all sessions, or all others.
+        /// The user revoked all sessions, or all sessions except the current one.
         RevokeAll = "revoke_all",
         /// A refresh token was used twice: somebody else may have it too.
         RefreshReuse = "refresh_reuse",

@@ -21,7 +21,7 @@ pub struct NewPayment {
     pub status: Option<PaymentStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// The purpose of the payment, with its `period_start`; for payments that another system requested.
+    /// The purpose of the payment, for payments that another system requested. It requires a `period_start`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<PaymentKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,7 +134,7 @@ pub struct PaymentChanges {
     pub status: Option<PaymentStatus>,
     /// Replaces all of [`Payment::metadata`](super::Payment::metadata).
     pub metadata: Field<Metadata>,
-    /// When the payment, which failed, is to be collected again; null: never.
+    /// When the failed payment is to be collected again; null means never.
     pub next_attempt_at: Field<Timestamp>,
 }
 

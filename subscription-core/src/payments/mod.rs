@@ -52,7 +52,8 @@ pub struct Payment {
     /// longer change.
     #[serde(skip)]
     pub settled: bool,
-    /// The period that it pays for, and when it is to be collected, if it pays for a period or a change of plan.
+    /// The period that the payment pays for, and when it is to be collected. `None` if it pays for neither a period
+    /// nor a change of plan.
     #[serde(skip)]
     pub asked: Option<Box<RequestedPayment>>,
 }
@@ -72,7 +73,7 @@ pub enum PaymentRefused {
         /// The fields that the input would change.
         fields: Vec<&'static str>,
     },
-    /// The payment pays for a period: its subscription, amount and currency are those that were requested.
+    /// The payment pays for a period: its subscription, amount and currency cannot change.
     #[error("the payment is for a period: its {} cannot change", fields.join(", "))]
     OfPeriod {
         /// The fields that the input would change.
@@ -100,7 +101,7 @@ impl Payment {
             attempt: 1,
             next_attempt_at: new.next_attempt_at,
             retries: 0,
-            // The amount may be net of credit or of another plan, so that the price is not known.
+            // The price is not known: the amount may be reduced by credit, or belong to another plan.
             value: Amount::ZERO,
             cycle,
             mirrored: false,
@@ -144,8 +145,8 @@ impl Payment {
             asked,
             ..self.clone()
         };
-        // A fixed amount cannot change, so there is nothing to check: another currency is refused for that,
-        // not because the amount that stays has too many digits for it.
+        // A fixed amount is not checked, because it cannot change. Another currency is refused for that reason, not
+        // because the amount has too many digits for it.
         if !is_fixed {
             check(next.amount, next.currency).map_err(Faults::from)?;
         }
@@ -203,7 +204,7 @@ fn check(amount: Amount, currency: Currency) -> Result<(), Fault> {
     check_amount(amount).and_then(|()| currency.check_digits(amount, "amount"))
 }
 
-/// The fault of a next attempt for a payment that gets none.
+/// The fault of a `next_attempt_at` for a payment that cannot have one.
 fn only_failed() -> Fault {
     let message = "is only for a payment that has a kind and failed";
     InvalidValue::new(FaultCode::NotAllowedValue, message).at("next_attempt_at")

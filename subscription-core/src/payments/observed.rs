@@ -6,8 +6,8 @@ use crate::values::{Amount, Currency, ExternalId, PaymentId, SubscriptionId, Tim
 
 /// The state of a payment at its provider. The fields are those of [`Payment`].
 ///
-/// The amount must be more than 0, with no more digits after the point than its currency has:
-/// [`Payment::check`] finds one that is not.
+/// The amount must be more than 0, with no more digits after the point than its currency has. [`Payment::check`]
+/// reports any other amount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are those of the payment")]
 pub struct ObservedPayment {
@@ -26,7 +26,7 @@ pub struct ObservedPeriod {
     pub kind: PaymentKind,
     /// The start of the period.
     pub start: Timestamp,
-    /// The end of the period; `None` if it has none. An end that is not after the start is left out.
+    /// The end of the period; `None` if the period has no end. An end that is not after the start is left out.
     pub end: Option<Timestamp>,
     /// The billing cycle of the period.
     pub cycle: BillingCycle,

@@ -21,16 +21,17 @@ named_enum! {
     }
 }
 
-/// The period that a payment pays for, and when it is to be collected.
+/// The period that a payment pays for, and when it is to be collected. A field marked *not shown* is not part of the
+/// API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestedPayment {
     /// The purpose of the payment.
     pub kind: PaymentKind,
     /// The start of the period that it pays for.
     pub period_start: Timestamp,
-    /// The end of that period; `None` if it has none.
+    /// The end of that period; `None` if the period has no end.
     pub period_end: Option<Timestamp>,
-    /// From when on the payment is to be collected.
+    /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
     /// The number of the attempt to collect it, from 1.
     pub attempt: u32,
@@ -38,13 +39,13 @@ pub struct RequestedPayment {
     pub next_attempt_at: Option<Timestamp>,
     /// The number of attempts that were made by the schedule of retries. Not shown.
     pub retries: u32,
-    /// The price of the whole period, before credit; 0 if it is not known, of a payment that a caller created. Not
-    /// shown.
+    /// The price of the whole period, before credit; 0 if a caller created the payment, because the price is not
+    /// known then. Not shown.
     pub value: Amount,
     /// The billing cycle of the period. Not shown.
     pub cycle: BillingCycle,
-    /// True if a payment provider collects the payment: here it is neither due nor retried, and it keeps no
-    /// other payment from its period. Not shown.
+    /// True if a payment provider collects the payment. Then this service neither collects nor retries the payment,
+    /// and another payment may be for the same period. Not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mirrored: bool,
     /// True if the clock created the payment: its [charge key](super::Payment::charge_key) is derived from its period.
@@ -54,8 +55,8 @@ pub struct RequestedPayment {
 }
 
 impl RequestedPayment {
-    /// The start of the period, if no other payment may be for it: for a proration several may, and a provider
-    /// may have several for one period.
+    /// The start of the period, if no other payment may be for the same period. `None` for a proration and for a
+    /// payment of a provider: several of these may be for one period.
     pub fn whole_period(&self) -> Option<Timestamp> {
         (self.kind != PaymentKind::Proration && !self.mirrored).then_some(self.period_start)
     }
@@ -63,7 +64,7 @@ impl RequestedPayment {
 
 impl super::Payment {
     /// The period and the attempts of a payment that is collected here: it pays for a period, and no provider
-    /// collects it.
+    /// collects it. `None` for any other payment.
     pub fn to_collect(&self) -> Option<&RequestedPayment> {
         self.asked.as_deref().filter(|asked| !asked.mirrored)
     }
@@ -74,11 +75,11 @@ impl super::Payment {
     }
 
     /// The key under which the payment is charged: `{charge_key}/{attempt}` is the idempotency key of an attempt at
-    /// the payment gateway. `None` if it is not collected here.
+    /// the payment gateway. `None` if the payment is not collected here.
     ///
-    /// For a payment that the clock requested it is made of the subscription, the kind and the start of the period (of
-    /// a proration, the moment of the change). So a clock that asks again after a backup was restored asks with the
-    /// same key, and the gateway repeats its result. For others it is the id.
+    /// If the clock requested the payment, the key is derived from the subscription, the kind and the start of the
+    /// period (for a proration, the moment of the change). So a clock that requests the payment again after a backup
+    /// was restored uses the same key, and the gateway repeats its result. For any other payment the key is its id.
     pub fn charge_key(&self) -> Option<Uuid> {
         let asked = self.to_collect()?;
         if !asked.by_clock {
@@ -93,17 +94,17 @@ impl super::Payment {
         self.asked.as_ref().map(|asked| asked.kind)
     }
 
-    /// The start of the period that it pays for.
+    /// The start of the period that it pays for; `None` if it pays for no period.
     pub fn period_start(&self) -> Option<Timestamp> {
         self.asked.as_ref().map(|asked| asked.period_start)
     }
 
-    /// The end of that period.
+    /// The end of that period; `None` if the period has no end, or there is no period.
     pub fn period_end(&self) -> Option<Timestamp> {
         self.asked.as_ref().and_then(|asked| asked.period_end)
     }
 
-    /// From when on the payment is to be collected; `None` if it is not collected here.
+    /// The earliest moment at which the payment is to be collected; `None` if it is not collected here.
     pub fn due_at(&self) -> Option<Timestamp> {
         self.to_collect().map(|asked| asked.due_at)
     }
@@ -113,13 +114,13 @@ impl super::Payment {
         self.to_collect().map(|asked| asked.attempt)
     }
 
-    /// When a failed payment is to be collected again.
+    /// When a failed payment is to be collected again; `None` if it is not.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         self.to_collect().and_then(|asked| asked.next_attempt_at)
     }
 
-    /// When something is to be done about the payment: collecting it while it is pending or processing, retrying
-    /// it while it has failed. `None` for all other payments, and for those that are not collected here.
+    /// The time of the next action on the payment: it is collected while it is pending or processing, and retried
+    /// while it has failed. `None` for all other payments, and for payments that are not collected here.
     pub fn action_at(&self) -> Option<Timestamp> {
         let asked = self.to_collect()?;
         match self.status {
@@ -133,13 +134,13 @@ impl super::Payment {
         }
     }
 
-    /// The start of the period, if no other payment may be for it unless this one is cancelled.
+    /// The start of the period, if the period may have only one payment that is not cancelled.
     pub(crate) fn whole_period(&self) -> Option<Timestamp> {
         self.asked.as_ref().and_then(|asked| asked.whole_period())
     }
 
-    /// The start of the period that no other payment of the subscription may be for: that of an initial or a
-    /// renewal payment which is not cancelled, and not a provider's.
+    /// The start of the period that no other payment of the subscription may be for. `None` for a proration, for a
+    /// cancelled payment and for a payment of a provider.
     pub fn claimed_period(&self) -> Option<Timestamp> {
         self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)
     }

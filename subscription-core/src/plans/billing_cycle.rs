@@ -38,8 +38,8 @@ impl CycleUnit {
 
 /// How often a plan is paid.
 ///
-/// It is written as its name (`monthly`) or, if it has none, as an ISO 8601 duration of one unit
-/// (`P18M`). Names, durations and common aliases are read, in upper or lower case.
+/// A cycle is written as its name (`monthly`), or as an ISO 8601 duration of one unit (`P18M`) if it has no name.
+/// Names, durations and common aliases are read, in upper or lower case.
 ///
 /// ```
 /// use subscription_core::BillingCycle;
@@ -52,7 +52,7 @@ impl CycleUnit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BillingCycle(Option<(CycleUnit, u16)>);
 
-/// Every cycle that has a name, with the aliases by which it is read too.
+/// Every cycle that has a name, and the aliases that are read as the same cycle.
 const NAMED: [(&str, BillingCycle, &[&str]); 10] = [
     ("daily", BillingCycle::DAILY, &["day"]),
     ("weekly", BillingCycle::WEEKLY, &["week"]),

@@ -1,4 +1,4 @@
-//! Checkout links: the `href` of a plan with the user who buys put into its query.
+//! Checkout links: the `href` of a plan, with the id of the buyer in its query.
 //!
 //! The payment provider returns the user's id with the purchase. A buyer can edit the link, so the id
 //! proves nothing.
@@ -21,7 +21,7 @@ pub enum CheckoutProvider {
     Stripe,
 }
 
-/// The provider of each host that is not the provider's own: its custom domains.
+/// The custom domains of payment providers: the provider of each host name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "BTreeMap<String, CheckoutProvider>")]
 pub struct CheckoutHosts(BTreeMap<String, CheckoutProvider>);
@@ -48,7 +48,7 @@ impl TryFrom<BTreeMap<String, CheckoutProvider>> for CheckoutHosts {
 }
 
 impl CheckoutHosts {
-    /// The provider that a host belongs to, if it is known.
+    /// The provider of a host; `None` if the provider is not known.
     fn provider(&self, host: &str) -> Option<CheckoutProvider> {
         let host = host.trim_end_matches('.');
         self.0.get(host).copied().or(match host {
@@ -59,8 +59,8 @@ impl CheckoutHosts {
 }
 
 impl Plan {
-    /// Where a user buys the plan: its `href` with the user's id as the parameter that its host expects,
-    /// once and last in the query. `None` if the plan has no `href`.
+    /// The address where a user buys the plan: the plan's `href`, with the user's id in the query parameter that the
+    /// host expects. The parameter is last in the query, and occurs only once. `None` if the plan has no `href`.
     pub fn checkout_url(&self, user_id: UserId, hosts: &CheckoutHosts) -> Option<String> {
         let href = self.href.as_ref()?.as_str();
         // The parser writes a host in lower case and in its ASCII form.

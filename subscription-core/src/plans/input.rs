@@ -111,7 +111,8 @@ impl NewPlan {
         fields.finish(plan)
     }
 
-    /// Checks what the types of the fields do not: an input may be built in code.
+    /// Checks the rules that the types of the fields do not enforce. An input may be built in code, without
+    /// [`Self::from_json`].
     pub(super) fn check(&self) -> Result<(), Faults> {
         let mut faults = Faults::default();
         let price = check_price(self.price, self.currency);
@@ -122,7 +123,7 @@ impl NewPlan {
     }
 }
 
-/// Checks that the slug is not taken for the id of a plan.
+/// Checks that the slug does not have the form of a plan's id.
 fn check_slug(slug: &Slug) -> Result<(), Fault> {
     if slug.as_str().parse::<PlanId>().is_err() {
         return Ok(());

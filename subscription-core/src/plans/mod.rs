@@ -40,14 +40,14 @@ pub struct Plan {
     pub slug: Slug,
     /// The price of one billing cycle.
     pub price: Amount,
-    /// The currency of the price. Subscriptions to a plan that has one are billed by the clock.
+    /// The currency of the price. If it is set, the clock bills new subscriptions to the plan by default.
     #[serde(default)]
     pub currency: Option<Currency>,
     /// The web page where the plan is sold or described.
     pub href: Option<Href>,
     /// How often the plan is paid.
     pub billing_cycle: BillingCycle,
-    /// The free trial at the start of a user's first subscription.
+    /// The length of the free trial at the start of a user's first subscription; `None` if the plan has no trial.
     #[serde(default)]
     pub trial_period: Option<Span>,
     /// A few paragraphs for people.

@@ -17,8 +17,8 @@ pub enum Phase {
 impl Subscription {
     /// The phase at `now`.
     ///
-    /// A time before the last write counts as the time of the last write. So a subscription that had begun or
-    /// ended when it was written has done so for every instance, even for one whose clock is behind.
+    /// A time before the last write counts as the time of the last write. So if a subscription had begun or ended
+    /// when it was written, every instance agrees, even an instance whose clock is behind.
     pub fn phase_at(&self, now: Timestamp) -> Phase {
         let now = now.max(self.updated_at);
         if self.ends_at.is_some_and(|ends_at| ends_at <= now) {
@@ -40,13 +40,13 @@ impl Subscription {
         self.status.grants_access() && self.phase_at(now) == Phase::Current
     }
 
-    /// True if access has begun or ended since the last write, by time alone: `is_active` is then shown with
-    /// another value than was written, at the same version.
+    /// True if access has begun or ended since the last write, only because time has passed. The value of `is_active`
+    /// that is shown then differs from the stored value, although the version is the same.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
         self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
     }
 
-    /// True if access begins or ends after the last write, by time alone.
+    /// True if access begins or ends at a moment after the last write, without another write.
     pub fn access_moves(&self) -> bool {
         let later = |at: Timestamp| at > self.updated_at;
         let may_grant = !self.blocked && self.status.grants_access();

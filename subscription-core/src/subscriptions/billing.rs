@@ -1,4 +1,4 @@
-//! The part of a subscription that its billing needs: data only, the rules are elsewhere.
+//! The fields of a subscription that its billing needs. The rules of billing are in `crate::billing`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::values::decimal::whole_number;
 use crate::values::{Amount, Currency, FaultCode, HttpsUrl, InvalidValue, PlanId, Timestamp};
 
 named_enum! {
-    /// The manager of a subscription, which moves it from status to status and from period to period.
+    /// The manager of a subscription: it changes the status, and starts the periods.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ManagedBy {
         /// The callers of the service, by updates.
@@ -20,7 +20,7 @@ named_enum! {
         Caller = "caller",
         /// The service itself, by the clock.
         Clock = "clock",
-        /// A payment provider, whose state is copied.
+        /// A payment provider. The subscription is a copy of the state at the provider.
         Provider = "provider",
     }
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for Quantity {
 
 /// The price of a subscription, and the moments at which its billing acts.
 ///
-/// Its JSON is the one that stores keep, not the one that the API returns.
+/// Stores write its JSON; the API returns another form. A field marked *not shown* is not part of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BillingState {
@@ -100,7 +100,7 @@ pub struct BillingState {
     /// The currency of price and credit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<Currency>,
-    /// The amount that is owed to the subscriber; the next periods use it.
+    /// The amount that is owed to the subscriber. It reduces the payments for the next periods.
     pub credit: Amount,
     /// When the free trial ends, or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub struct BillingState {
     /// The start of the running period, or of the trial, if the clock began it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_period_start: Option<Timestamp>,
-    /// Since when a payment has failed without a later success.
+    /// The time since which the subscription has had a failed payment that is not paid yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_due_since: Option<Timestamp>,
     /// When the clock must look at the subscription.
@@ -120,26 +120,28 @@ pub struct BillingState {
     /// The change that happens at the next renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_change: Option<ScheduledChange>,
-    /// Price times quantity of the running period as it was started or last prorated; 0 in a trial. Not shown.
+    /// The value of the running period: price times quantity at its start or at its last proration, less payments
+    /// that were cancelled or refunded; 0 in a trial. Not shown.
     pub period_value: Amount,
-    /// The part of the credit that changes of plan have made of payments. Not shown.
+    /// The part of the credit that comes from changes of plan, which turned paid time into credit. Not shown.
     #[serde(skip_serializing_if = "Amount::is_zero")]
     pub credit_of_changes: Amount,
-    /// The moment up to which the running period was paid for by other terms: that of the last change of plan within
-    /// it. Not shown.
+    /// The moment of the last change of plan within the running period. Up to this moment, the period was paid on
+    /// other terms. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-    /// The state that a cancellation found, if the subscription is cancelled; resume restores it. A scheduled change stays where it
-    /// is, and is hidden. Not shown.
+    /// The state before the cancellation, if the subscription is cancelled; a resume restores it. `None` also after
+    /// the usual cancellation: see [`Cancellation::kept`]. A scheduled change stays where it is, and is hidden. Not
+    /// shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Cancellation>,
-    /// When no retry of a failed payment was left. Not shown.
+    /// The moment at which no retry of a failed payment is left. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dunning_ended_at: Option<Timestamp>,
     /// When a subscription that waits for its first payment expires. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lapses_at: Option<Timestamp>,
-    /// The renewal of which the subscriber was reminded. Not shown.
+    /// The renewal that the last reminder to the subscriber was about. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reminded_for: Option<Timestamp>,
     /// The page of the payment provider on which the subscriber manages the subscription, if a provider runs it.
@@ -147,32 +149,33 @@ pub struct BillingState {
     pub manage_url: Option<HttpsUrl>,
 }
 
-/// The state that a cancellation found, and who chose it.
+/// The state of a subscription before its cancellation, and who cancelled it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancellation {
-    /// The status before it.
+    /// The status before the cancellation.
     pub status: SubscriptionStatus,
-    /// The end that was set before it, such as that of a fixed term.
+    /// The end that was set before the cancellation, such as the end of a fixed term; `None` if no end was set.
     pub ends_at: Option<Timestamp>,
-    /// True if the subscriber cancelled, who may undo it.
+    /// True if the subscriber cancelled. The subscriber may then undo the cancellation.
     pub by_user: bool,
 }
 
 impl Cancellation {
-    /// The cancellation of a subscription, by an operator.
+    /// The present state of a subscription, for a cancellation by an operator.
     pub fn of(subscription: &Subscription) -> Self {
         let Subscription { status, ends_at, .. } = *subscription;
         Self { status, ends_at, by_user: false }
     }
 
-    /// The cancellation, if it is not the usual one: of an active subscription without an end, by an operator.
+    /// The cancellation, if it must be stored. The usual cancellation is not stored (`None`): an operator cancelled
+    /// an active subscription without an end.
     pub fn kept(self) -> Option<Self> {
         let is_usual = self.status == SubscriptionStatus::Active && self.ends_at.is_none();
         (self.by_user || !is_usual).then_some(self)
     }
 }
 
-/// The terms of a subscription: its plan, and what it pays how often.
+/// The terms of a subscription: its plan, its price and quantity, and how often it is paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The plan.
@@ -195,7 +198,7 @@ pub enum ScheduledChange {
     ChangePlan(Terms),
     /// A pause.
     Pause {
-        /// When the pause ends by itself.
+        /// When the pause ends by itself; `None` if no time is set.
         resumes_at: Option<Timestamp>,
     },
 }
@@ -207,7 +210,8 @@ impl Subscription {
         change.filter(|_| self.status != SubscriptionStatus::Cancelled)
     }
 
-    /// The plan that the subscription is scheduled to change to, also if it must be resumed first.
+    /// The plan that the subscription is scheduled to change to, even while the subscription is cancelled: the change
+    /// happens only if it is resumed.
     pub fn scheduled_plan_id(&self) -> Option<PlanId> {
         match self.billing.as_ref()?.scheduled_change? {
             ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
@@ -217,7 +221,7 @@ impl Subscription {
 }
 
 impl BillingState {
-    /// Clears all that the clock would still do.
+    /// Clears all fields that the clock would act on.
     pub fn stop(&mut self) {
         self.next_action_at = None;
         self.scheduled_change = None;
@@ -227,8 +231,9 @@ impl BillingState {
         self.cancelled = None;
     }
 
-    /// The state of a subscription that is left to its callers: price, credit, trial, the end of a pause and what a
-    /// cancellation found stay, and that a cancelled one is behind.
+    /// The billing state of a subscription that the clock or a provider no longer manages. Price, currency, credit,
+    /// trial, the end of a pause and the state before a cancellation stay. If a cancelled subscription is past due,
+    /// its state before the cancellation says so.
     #[must_use]
     pub fn released(self) -> Self {
         let Self { price, currency, credit, trial_ends_at, resumes_at, mut cancelled, .. } = self;
@@ -238,7 +243,7 @@ impl BillingState {
         Self { price, currency, credit, trial_ends_at, resumes_at, cancelled, ..Self::default() }
     }
 
-    /// The state in its box, or `None` if nothing of it is set.
+    /// The state in a box, or `None` if every field has its default.
     pub(crate) fn kept(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
@@ -268,7 +273,7 @@ macro_rules! of_billing {
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {
                 let billing = self.billing.as_ref()?;
-                // The state that a cancellation found is kept for a subscription without billing too.
+                // A subscription without billing also stores the state before its cancellation.
                 let is_empty = billing.cancelled.is_some()
                     && BillingState { cancelled: None, ..BillingState::clone(billing) }.kept().is_none();
                 (!is_empty).then_some(billing.credit)
@@ -286,7 +291,7 @@ of_billing! {
     trial_ends_at: Timestamp;
     /// When a paused subscription resumes by itself.
     resumes_at: Timestamp;
-    /// Since when a payment has failed without a later success.
+    /// The time since which the subscription has had a failed payment that is not paid yet.
     past_due_since: Timestamp;
     /// When the clock must look at the subscription.
     next_action_at: Timestamp;

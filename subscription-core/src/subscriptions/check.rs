@@ -25,7 +25,8 @@ impl Subscription {
         faults.into_result()
     }
 
-    /// Adds the faults of a subscription that the clock cannot bill, or would look at without managing it.
+    /// Adds the faults of fields that depend on `managed_by`: the clock needs a price and a currency, only the clock
+    /// sets `next_action_at`, and only a provider has a `manage_url`.
     fn clock_faults(&self, faults: &mut Faults) {
         let by_clock = self.managed_by == ManagedBy::Clock;
         let lacks = |missing: bool| missing && by_clock && self.status != Expired;

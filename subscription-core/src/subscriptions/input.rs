@@ -18,13 +18,13 @@ pub struct NewSubscription {
     pub user_id: UserId,
     pub subscription_plan_id: PlanId,
     pub external_subscription_id: Option<ExternalId>,
-    /// The billing cycle; that of the plan if `None`.
+    /// The billing cycle; if `None`, the plan's.
     pub billing_cycle: Option<BillingCycle>,
     /// The first status, which may be any. If `None`, it is pending before `starts_at`, else active.
     pub status: Option<SubscriptionStatus>,
     /// `false` blocks access; with `None`, status and time decide.
     pub is_active: Option<bool>,
-    /// The first renewal; one cycle after the start if absent.
+    /// The first renewal. If absent, it is the end of the trial, or one cycle after the start if there is no trial.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub renews_at: Field<Timestamp>,
     /// The start; now if `None`.
@@ -38,15 +38,16 @@ pub struct NewSubscription {
     pub managed_by: Option<ManagedBy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// The price of one unit; if `None` and the clock manages the subscription, that of the plan.
+    /// The price of one unit. If `None` and the clock manages the subscription, it is the plan's price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Amount>,
-    /// The currency; if `None` and the clock manages the subscription, that of the plan.
+    /// The currency. If `None` and the clock manages the subscription, it is the plan's currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<Currency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credit: Option<Amount>,
-    /// The end of the trial. If absent, the plan's trial of the user's first subscription; null: no trial.
+    /// The end of the trial. If absent, the user's first subscription gets the trial of the plan; null means no
+    /// trial.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +136,7 @@ pub struct SubscriptionChanges {
     pub status: Option<SubscriptionStatus>,
     /// `false` blocks access, `true` lifts the block.
     pub is_active: Option<bool>,
-    /// The next renewal. If no period of the schedule starts then, periods are counted from it from now on.
+    /// The next renewal. If no period of the schedule starts at this time, periods are counted from this time.
     pub renews_at: Field<Timestamp>,
     pub starts_at: Option<Timestamp>,
     pub ends_at: Field<Timestamp>,
@@ -157,7 +158,7 @@ impl SubscriptionChanges {
         Self { status: Some(status), ..Self::default() }
     }
 
-    /// The changes with the billing cycle of the new plan, unless they have one.
+    /// The changes with the billing cycle of the new plan, unless the changes set a billing cycle.
     #[must_use]
     pub(crate) fn with_cycle_of(mut self, new_plan: Option<&Plan>) -> Self {
         self.billing_cycle = self.billing_cycle.or(new_plan.map(|plan| plan.billing_cycle));
@@ -178,12 +179,12 @@ impl SubscriptionChanges {
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
-            // A provider's record may be sent back as it was read.
+            // `provider` is accepted here, because a caller may send a provider's record back as it was read.
             managed_by: fields.optional("managed_by", string),
             quantity: fields.optional("quantity", str::parse),
             price: fields.nullable("price", amount),
             currency: fields.nullable("currency", string),
-            // A subscription without credit shows null.
+            // A subscription without billing shows null, so null is accepted here.
             credit: match fields.nullable("credit", amount) {
                 Field::Absent => None,
                 credit @ (Field::Null | Field::Value(_)) => {
@@ -204,7 +205,8 @@ impl SubscriptionChanges {
     }
 }
 
-/// Parses who is to manage a subscription: not a provider, whose state is observed and not sent.
+/// Parses the manager of a subscription. A provider is refused: subscriptions of providers are observed, not sent by
+/// callers.
 fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
     match string(json)? {
         ManagedBy::Provider => Err(not_by_provider()),
@@ -212,7 +214,7 @@ fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
     }
 }
 
-/// The fault of an input that leaves a subscription to a provider.
+/// The fault of an input that makes a provider the manager.
 pub(super) fn not_by_provider() -> InvalidValue {
     must_be_one_of([ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str))
 }

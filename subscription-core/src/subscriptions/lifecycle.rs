@@ -6,7 +6,7 @@ use crate::values::{InvalidTransition, InvalidValue, Row, Timestamp};
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubscriptionStatus {
-    /// It has not begun.
+    /// It has not begun, or it waits for its first payment.
     Pending,
     /// It is in its free trial.
     OnTrial,
@@ -56,8 +56,8 @@ impl SubscriptionStatus {
     /// Checks the transition to another state at `now`, for a subscription that ends at `ends_at` and whose trial
     /// ends at `trial_ends_at`.
     ///
-    /// To stay in the same state is always allowed. A cancelled subscription is resumed only before its end, and
-    /// a paused one continues with its trial only before the end of that.
+    /// To stay in the same state is always allowed. A cancelled subscription can be resumed only before its end. A
+    /// paused subscription can continue its trial only before the trial ends.
     pub fn step(
         self,
         to: Self,

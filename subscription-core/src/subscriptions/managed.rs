@@ -1,4 +1,4 @@
-//! The fields that the manager of a subscription sets, and callers may not.
+//! The fields that the manager of a subscription sets, and that callers may not change.
 
 use super::{BillingState, ManagedBy, Subscription, SubscriptionChanges, trial_before_start};
 use crate::values::{Amount, FaultCode, Faults, Field, InvalidValue};
@@ -87,8 +87,8 @@ impl Subscription {
         if fields.is_empty() { Ok(()) } else { Err(Managed { by, fields }) }
     }
 
-    /// The billing state with the fields that a caller may set. A subscription that leaves its provider has only
-    /// those; one that stays there keeps the provider's.
+    /// The billing state after `changes`. If the subscription leaves its provider, the state of
+    /// [`BillingState::released`] is changed; if it stays with its provider, the state stays as it is.
     pub(super) fn changed_billing(
         &self,
         changes: &SubscriptionChanges,

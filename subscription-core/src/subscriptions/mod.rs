@@ -53,11 +53,11 @@ pub struct Subscription {
     pub status: SubscriptionStatus,
     /// True if the subscription grants access at the time of reading: see [`Subscription::as_of`].
     pub is_active: bool,
-    /// When the next period starts and must be paid.
+    /// When the next period starts and must be paid; `None` if the subscription does not renew.
     pub renews_at: Option<Timestamp>,
     /// When the subscription begins: it grants no access before.
     pub starts_at: Timestamp,
-    /// When the subscription ends: it grants no access from then on, whatever its status.
+    /// When the subscription ends: it grants no access from then on, whatever its status. `None` if it has no end.
     pub ends_at: Option<Timestamp>,
     /// The keys and texts that the client attached to the record.
     pub metadata: Option<Metadata>,
@@ -73,7 +73,7 @@ pub struct Subscription {
     /// The moment from which periods are counted, if it is not `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
-    /// The manager of the subscription, which moves it from status to status and from period to period.
+    /// The manager of the subscription: it changes the status, and starts the periods.
     #[serde(default)]
     pub managed_by: ManagedBy,
     /// The number of units that it pays for.
@@ -82,7 +82,8 @@ pub struct Subscription {
     /// Its price, its credit and the times of its billing; `None` if none of them is set.
     #[serde(skip)]
     pub billing: Option<Box<BillingState>>,
-    /// Where a user may have only one live subscription (of a product): the user (and the product) as a unique text.
+    /// A unique text of the user, or of the user and the product. It exists if a setting allows a user only one live
+    /// subscription, or only one for each product.
     #[serde(skip)]
     pub live_key: Option<Box<str>>,
 }
@@ -160,7 +161,8 @@ impl Subscription {
         let mut faults = made.misplaced(false);
         made.billing_faults(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // The record is new, so `false` is not a value that the caller has read: it blocks, also before the start.
+        // The caller cannot have read `false` from a new record, so the caller sends it to block access, also before
+        // the start.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
@@ -201,10 +203,13 @@ impl Subscription {
 
     /// The subscription after `changes`, or `None` if they change nothing.
     ///
-    /// An absent field stays as it is, with these exceptions. A subscription that is cancelled or expires gets
-    /// its end; one that is resumed before its end gets back the end that it had before the cancellation. One that
-    /// becomes `one_time` loses its renewal; one that was `one_time` and gets another cycle renews at the first start of
-    /// a period after `now`.
+    /// An absent field stays as it is, with these exceptions:
+    ///
+    /// - A subscription that is cancelled or expires gets its end.
+    /// - A cancelled subscription that is resumed before its end gets back the end that it had before the
+    ///   cancellation.
+    /// - A subscription that becomes `one_time` loses its renewal.
+    /// - A `one_time` subscription that gets another cycle renews at the first start of a period after `now`.
     pub fn change(
         &self,
         changes: SubscriptionChanges,
@@ -280,7 +285,7 @@ impl Subscription {
         let trial_ends_at = next.trial_ends_at();
         current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // Not before the last write, also if the clock was set back: access is never decided for an earlier time.
+            // Never before the last write, even if the clock was set back: access is not decided for an earlier time.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
@@ -382,7 +387,8 @@ impl Subscription {
         }
     }
 
-    /// The faults of times before the start. With `only_start`, only the start was sent, so it has the faults.
+    /// The faults of times before the start. With `only_start`, the caller sent only the start, so the faults name
+    /// `starts_at`.
     fn misplaced(&self, only_start: bool) -> Faults {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {

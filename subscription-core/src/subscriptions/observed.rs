@@ -34,7 +34,7 @@ pub enum Renewal {
     At(Timestamp),
     /// It does not renew.
     None,
-    /// The observation does not say: the record keeps its renewal; a new one has none.
+    /// The observation has no renewal date: a stored subscription keeps its renewal, and a new one has none.
     Kept,
 }
 
@@ -77,9 +77,10 @@ impl Subscription {
     /// The subscription in the state that was observed at its provider, which manages it from now on; `None` if
     /// nothing differs.
     ///
-    /// The lifecycle does not bind a provider: any status may follow any other. Id, user, block, metadata and
-    /// credit stay. Dates before the start are raised to it, a renewal off the grid of periods moves the grid,
-    /// and a trial that ends at the start or before it is left out.
+    /// The lifecycle does not bind a provider: any status may follow any other. Id, user, block and metadata stay.
+    /// The credit stays too, unless the currency changes. A date before the start becomes the start. If no period
+    /// starts at the renewal, periods are counted from the renewal. A trial that ends at the start or before it is
+    /// left out.
     pub fn observe(&self, observed: ObservedSubscription, now: Timestamp) -> Option<Self> {
         let now = now.max(self.updated_at);
         let current = self.as_of(now);
@@ -96,8 +97,8 @@ impl Subscription {
             Renewal::None => None,
             Renewal::Kept => self.renews_at.map(raised),
         };
-        // An end in the future is not that of an expired subscription. An end that was set by the time of an
-        // earlier observation stays.
+        // An expired subscription cannot end in the future: such an end is ignored. If the provider names no end, an
+        // end that was set by the time of an earlier observation stays.
         let ends_at = observed.ends_at.filter(|at| status != Expired || *at <= raised(now));
         let set_before = matches!(status, Cancelled | Expired) && status == self.status;
         let ends_at = ends_at.or(self.ends_at.filter(|_| set_before)).map(raised);
@@ -132,7 +133,7 @@ impl Subscription {
     ) -> BillingState {
         let credit = self.credit().unwrap_or_default();
         let owes = !credit.is_zero();
-        // Without a currency by the provider, the credit stays in the one it has.
+        // If the provider names no currency, a credit keeps its currency.
         let currency = observed.currency.or(self.currency().filter(|_| owes));
         let fits = |amount: &Amount| {
             currency.is_none_or(|currency| currency.check_digits(*amount, "price").is_ok())
@@ -144,11 +145,11 @@ impl Subscription {
         BillingState {
             price: price.filter(|price| price.times(observed.quantity.get()).is_some()),
             currency,
-            // An amount in another currency is not what is owed.
+            // A credit in another currency is dropped, because its amount would be wrong.
             credit: Some(credit).filter(|_| same_currency).filter(fits).unwrap_or_default(),
             trial_ends_at: observed.trial_ends_at.filter(|end| *end > observed.starts_at),
             resumes_at: observed.resumes_at.map(raised),
-            // Only a period that ends with the renewal is shown.
+            // The current period ends with the renewal, so a start that is not before the renewal is left out.
             current_period_start: observed
                 .current_period_start
                 .map(raised)

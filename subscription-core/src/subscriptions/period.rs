@@ -59,7 +59,7 @@ impl Schedule {
 
     /// The anchor moved by a number of cycles, forwards or backwards.
     fn moved(&self, cycles: i64) -> Option<Timestamp> {
-        // Without its time zone, whose offset chrono would look up twice.
+        // A time without a zone: with a zone, chrono would look up its offset twice.
         let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
         let (unit, count) = self.cycle.length()?;
         let units = i64::from(count).checked_mul(cycles)?;
@@ -99,7 +99,7 @@ impl Schedule {
     /// The start of the period that ends at `at`, or else of the period in which `at` lies. The period before
     /// the anchor counts too. `None` if the plan is paid once.
     pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
-        // The usual case first: every subscription is once in its first period.
+        // The first period is checked first, because every subscription is in it once.
         if self.start_of(1) == Some(at) {
             return Some(self.anchor_at);
         }

@@ -1,4 +1,4 @@
-//! A change of plan: its input, and the quote that says what it costs. Data only, the rules are elsewhere.
+//! The input of a change of plan, and the quote of its cost. The rules of billing are in `crate::billing`.
 
 use serde::Serialize;
 
@@ -22,10 +22,11 @@ named_enum! {
     }
 }
 
-/// The input that changes the plan, the billing cycle or the quantity of a subscription, or asks what that costs.
+/// The input that changes the plan, the billing cycle or the quantity of a subscription, or that requests a quote of
+/// such a change.
 ///
-/// A named plan brings its present price, also if it is the plan that the subscription has. Without one the price
-/// of the subscription stays.
+/// If the input names a plan, the present price of that plan applies, even if the subscription has the plan already.
+/// Otherwise the price of the subscription stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PlanChange {
@@ -50,10 +51,10 @@ pub struct AgreedQuote {
     pub at: Timestamp,
     /// The amount that was due.
     pub amount_due: Amount,
-    /// The amount of the next period, if that is to be compared as well.
+    /// The amount of the next period; `None` if it is not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_amount: Option<Amount>,
-    /// The credit after the change, if that is to be compared as well.
+    /// The credit after the change; `None` if it is not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credit_after: Option<Amount>,
 }
@@ -184,8 +185,8 @@ pub struct QuoteLine {
     pub amount: Amount,
 }
 
-/// The consequences of a change of plan. Executing the change applies a quote, so that it costs what the quote
-/// says.
+/// The consequences of a change of plan. The execution of the change applies a quote too, so the change costs what
+/// the quote says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Quote {
@@ -205,7 +206,7 @@ pub struct Quote {
     pub period_start: Option<Timestamp>,
     /// The end of that period; `None` if it has none.
     pub period_end: Option<Timestamp>,
-    /// The credit and the charge, or nothing if the running period is not settled.
+    /// The credit and the charge; empty if the running period is not settled.
     pub lines: Vec<QuoteLine>,
     /// The amount to pay now, after credit.
     pub amount_due: Amount,
@@ -215,10 +216,10 @@ pub struct Quote {
     pub credit_before: Amount,
     /// The credit of the subscription after the change.
     pub credit_after: Amount,
-    /// When the next period starts and must be paid.
+    /// When the next period starts and must be paid; `None` if the subscription does not renew.
     pub renews_at: Option<Timestamp>,
-    /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a
-    /// subscription that is pending. `None` if there is none.
+    /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a subscription
+    /// that is pending. `None` if no payment follows.
     pub next_amount: Option<Amount>,
     /// The way in which the change is applied.
     #[serde(skip)]

@@ -1,4 +1,4 @@
-//! The verbs: changes that a caller names by what they do, instead of by fields.
+//! Verbs: changes that a caller requests by a name such as cancel or pause, instead of by fields.
 
 use super::SubscriptionStatus;
 use serde::Serialize;
@@ -26,19 +26,22 @@ named_enum! {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Ends the subscription. Without a time, the status decides when.
+    /// Ends the subscription. With `None`, a subscription that callers manage ends with its period; for one that the
+    /// clock manages, the status decides when it ends.
     Cancel(Option<Effective>),
     /// Undoes a cancellation, ends a pause, or drops a scheduled pause.
     Resume,
-    /// Ends the subscription, by its subscriber: with the period, or at once if it grants no access. A debt stays.
+    /// The subscriber ends the subscription: at the end of its period, or at once if it grants no access. Payments
+    /// for time that was used stay due.
     Leave,
-    /// Undoes a cancellation, by the subscriber who chose it.
+    /// The subscriber undoes a cancellation that the subscriber chose.
     Uncancel,
-    /// Pauses the subscription. Without a time, its manager decides when.
+    /// Pauses the subscription.
     Pause {
-        /// When the pause begins.
+        /// When the pause begins. `None` means at once if callers manage the subscription, and at the end of the
+        /// period if the clock manages it.
         effective: Option<Effective>,
-        /// When it ends by itself.
+        /// When the pause ends by itself.
         resumes_at: Option<Timestamp>,
     },
     /// Drops the scheduled change.
@@ -48,7 +51,7 @@ pub enum Action {
 /// The input that cancels a subscription: no text, or a JSON object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CancelInput {
-    /// When it ends.
+    /// When the subscription ends: see [`Action::Cancel`].
     pub effective: Option<Effective>,
 }
 
@@ -67,9 +70,9 @@ impl CancelInput {
 /// The input that pauses a subscription: no text, or a JSON object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PauseInput {
-    /// When the pause begins.
+    /// When the pause begins: see [`Action::Pause`].
     pub effective: Option<Effective>,
-    /// When it ends by itself.
+    /// When the pause ends by itself.
     pub resumes_at: Option<Timestamp>,
 }
 
@@ -114,7 +117,7 @@ impl Subscription {
                 }
                 SubscriptionStatus::Cancelled => Ok(None),
             },
-            // A subscriber does not come out of debt by this.
+            // A subscriber who owes a payment must not become active by undoing the cancellation.
             Action::Uncancel => match self.left_by_user() {
                 Some(found) if found.status == SubscriptionStatus::PastDue => {
                     Err(self.not_resumed())
@@ -141,14 +144,14 @@ impl Subscription {
         self.change(SubscriptionChanges::status(SubscriptionStatus::Cancelled), now)
     }
 
-    /// The subscription with what its cancellation found.
+    /// The subscription with `found` as its state before the cancellation.
     #[must_use]
     pub(crate) fn cancelled(mut self, found: Cancellation) -> Self {
         self.billing.get_or_insert_default().cancelled = Some(found);
         self
     }
 
-    /// The subscription with an end that is not after its period: nobody is charged for the time after it.
+    /// The subscription with an end that is not after its period, because the time after the period is never charged.
     fn within_period(mut self, now: Timestamp) -> Self {
         let end = self.renews_at.map(|renews_at| renews_at.max(now));
         self.ends_at = self.ends_at.into_iter().chain(end).min();
@@ -163,8 +166,9 @@ impl Subscription {
 
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
-    /// Only a cancelled subscription can be resumed, before its `ends_at`, or a paused one. A cancelled one gets back
-    /// the end that was set before the cancellation, if there was one, and continues with its trial.
+    /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A
+    /// cancelled subscription gets back the end that was set before the cancellation, if there was one, and continues
+    /// its trial.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {
@@ -174,7 +178,7 @@ impl Subscription {
             let status = if on_trial { OnTrial } else { Active };
             return self.change(SubscriptionChanges::status(status), now);
         }
-        // Others become active when they are paid for, or by an update.
+        // A subscription with another status becomes active when it is paid for, or by an update.
         Err(self.not_resumed())
     }
 
