@@ -13,25 +13,26 @@ use crate::values::Timestamp;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advanced {
-    /// The number of steps that were taken, and of payments that are requested again.
+    /// The number of steps that were taken, including payments that were requested again.
     pub steps: usize,
-    /// The number of steps of each kind.
+    /// The number of steps of each kind, without payments that were requested again.
     pub by_kind: BTreeMap<StepKind, usize>,
-    /// The number of payments that are requested again.
+    /// The number of payments that were requested again.
     pub retries: usize,
     /// The number of periods that were skipped.
     pub periods_skipped: u64,
-    /// The number of steps that another writer made impossible or superfluous; those still due are found again.
+    /// The number of steps that were not taken because another writer was faster. The next call finds those that are
+    /// still due.
     pub refused: usize,
-    /// The number of steps that failed. They are tried again by the next call, and hold no other step up.
+    /// The number of steps that failed. The next call tries them again. A failed step does not delay other steps.
     pub failed: usize,
     /// The first of the failures.
     pub failure: Option<String>,
-    /// How long the step that was due longest had waited.
+    /// The longest delay of a step: the time from the moment at which it was due until this call.
     pub lag: Duration,
     /// True if the limit was reached: call again at once.
     pub more: bool,
-    /// When something is due next; `None` if nothing is.
+    /// When the next step is due; `None` if no step is due later.
     pub next_at: Option<Timestamp>,
 }
 
@@ -44,7 +45,7 @@ impl Advanced {
         }
     }
 
-    /// Counts a step that was not taken; an error if the store is out of reach.
+    /// Counts a step that was not taken. Returns an error if the store cannot be reached.
     pub(super) fn lost(&mut self, error: Error) -> Result<(), Error> {
         if matches!(error, Error::Store(StoreError::Unavailable(_))) {
             return Err(error);
@@ -58,7 +59,8 @@ impl Advanced {
         Ok(())
     }
 
-    /// The number of steps that count towards the limit. Those that failed do not: they hold no other up.
+    /// The number of steps that count towards the limit. Failed steps do not count, so that they do not delay other
+    /// steps.
     pub(super) const fn tried(&self) -> usize {
         self.steps + self.refused
     }

@@ -1,4 +1,4 @@
-//! Updates of a subscription: take-over by the clock, release from it, and the fields that stay free.
+//! Updates of a subscription: the clock starts or stops managing it, or callers set the fields that they may set.
 
 use super::creation;
 use super::outcome::invalid;
@@ -49,12 +49,13 @@ fn take_over(after: &mut Subscription, policy: &Policy, now: Timestamp) -> Resul
     Ok(())
 }
 
-/// Leaves a subscription to its callers.
+/// Ends the management by the clock: only the fields that `BillingState::released` keeps stay.
 fn release(after: &mut Subscription) {
     after.billing = after.billing.take().and_then(|billing| billing.released().kept());
 }
 
-/// Checks the fields that callers set on a subscription of the clock, and sets those that follow from them.
+/// Checks the fields that callers may set on a subscription that the clock manages, and sets the fields that depend
+/// on them.
 fn set_free_fields(
     before: &Subscription,
     after: &mut Subscription,
@@ -76,15 +77,16 @@ fn set_free_fields(
     Ok(())
 }
 
-/// True if a change to another currency is scheduled. Credit cannot follow it there.
+/// True if a change to another currency is scheduled. Credit cannot be moved to another currency.
 fn moves_currency(subscription: &Subscription) -> bool {
-    // Also one that waits until the subscription is resumed.
+    // This includes a change that is hidden until the subscription is resumed.
     let scheduled = subscription.billing.as_ref().and_then(|billing| billing.scheduled_change);
     let Some(ScheduledChange::ChangePlan(terms)) = scheduled else { return false };
     subscription.currency() != Some(terms.currency)
 }
 
-/// Moves the end of a trial. The first paid period starts there; a trial that does not convert ends there.
+/// Moves the end of a trial. The first paid period starts at the new end. If the subscription was to end with its
+/// trial, it ends at the new end.
 fn move_trial(
     before: &Subscription,
     after: &mut Subscription,
@@ -106,7 +108,7 @@ fn move_trial(
     Ok(())
 }
 
-/// Moves the end of a pause, or of the scheduled one.
+/// Moves the end of the present pause, or of the scheduled pause.
 fn move_resumption(after: &mut Subscription, now: Timestamp) -> Result<(), Error> {
     let resumes_at = after.resumes_at();
     let status = after.status;

@@ -1,4 +1,4 @@
-//! Payments that are collected: the retry of one that failed, and what follows from a report.
+//! The collection of payments: the retry of a failed payment, and the consequences of a report.
 
 use super::outcome::{SideEffects, billing, outcome};
 use super::outcome::{excess, least};
@@ -10,8 +10,9 @@ use crate::service::{OtherPayments, PaymentReport, ReportOutcome};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Field, Timestamp};
 
-/// A failed payment whose next attempt is due at `now`, requested again. If its subscription has expired, is
-/// gone or is not managed by the clock, it is only not tried again. `None` if no attempt is due.
+/// The failed payment, requested again because its next attempt is due at `now`. If its subscription has expired,
+/// does not exist or is not managed by the clock, the payment only loses its next attempt. `None` if no attempt is
+/// due.
 pub fn retry(
     payment: &Payment,
     subscription: Option<&Subscription>,
@@ -94,13 +95,14 @@ pub(super) fn report(
     ReportOutcome { payment, subscription: moved }
 }
 
-/// Counts one more attempt, which uses no entry of the schedule of retries.
+/// Counts one more attempt, which does not count as a retry of the schedule.
 fn try_again(asked: &mut RequestedPayment) {
     asked.attempt = asked.attempt.saturating_add(1);
     asked.next_attempt_at = None;
 }
 
-/// When a payment that failed is tried again: as the report says, else by the schedule.
+/// When a failed payment is tried again: as the report says, or else by the schedule of retries. `None` if it is not
+/// tried again.
 fn next_attempt(
     asked: &RequestedPayment,
     sent: Field<Timestamp>,
@@ -122,8 +124,8 @@ fn next_attempt(
     }
 }
 
-/// Notes that a payment has failed. An active subscription becomes past due; one that still waits for its first
-/// payment gets the time at which it expires.
+/// Records that a payment has failed. An active subscription becomes past due. A subscription that still waits for
+/// its first payment gets the time at which it expires.
 fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now: Timestamp) {
     if next.status == SubscriptionStatus::Expired {
         return;
@@ -140,7 +142,7 @@ fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now
     }
 }
 
-/// A payment was made or forgiven: the subscription recovers unless another one is behind.
+/// Lets a subscription recover after a payment was made or cancelled, unless another payment is behind.
 fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     if others.behind {
         if !others.to_try {
@@ -152,7 +154,7 @@ fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     if was_unpaid || next.status == SubscriptionStatus::PastDue {
         next.status = SubscriptionStatus::Active;
     }
-    // Nobody had access since: the next period starts with the payment.
+    // An unpaid subscription grants no access, so the next period starts with the payment.
     if was_unpaid && next.renews_at.is_some_and(|renews_at| renews_at <= now) {
         restart(next, now);
     }
@@ -166,16 +168,17 @@ fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     }
 }
 
-/// Takes a payment that was not made, or was given back, off the value of the running period, so that no credit is
-/// given for it. A payment for the rest of the period counts as for the whole of it: 5 for half of it are 10.
+/// Subtracts a payment that was cancelled or refunded from the value of the running period, so that it gives no
+/// credit. A payment for a part of the period is scaled to the whole period: a payment of 5 for half of the period
+/// counts as 10.
 ///
-/// A change of plan may have turned the value into credit, or into the value of another period: what the value lacks is
-/// taken off the credit that changes have made.
+/// A change of plan may have turned the value into credit, or into the value of another period. The part that exceeds
+/// the value is therefore subtracted from the credit that changes of plan have made.
 fn forget_value(amount: Amount, asked: &RequestedPayment, next: &mut Subscription) {
     let renews_at = next.renews_at;
     let billing = billing(next);
     let Some(start) = billing.current_period_start else { return };
-    // Paid ahead, for a period that has not begun.
+    // The payment is for a period that has not begun.
     if renews_at.is_some_and(|renews_at| renews_at <= asked.period_start) {
         return;
     }

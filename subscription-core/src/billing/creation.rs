@@ -1,4 +1,4 @@
-//! New subscriptions that the clock bills: what they need, and what is requested at once.
+//! New subscriptions that the clock bills: the fields that they need, and their first payment.
 
 use super::outcome::{SideEffects, billing, settle};
 use super::periods;
@@ -12,8 +12,8 @@ use crate::values::{Fault, FaultCode, Faults, InvalidValue, Timestamp};
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-/// The new subscription with its price, and the payment for its first period if that starts now. The running
-/// period of an imported one is paid.
+/// The new subscription with its price, and the payment for its first period if that period starts now. The running
+/// period of an imported subscription counts as paid.
 pub(super) fn create(
     mut made: Subscription,
     imported: bool,
@@ -23,7 +23,7 @@ pub(super) fn create(
 ) -> Result<RuleDecision, Faults> {
     let state = billing(&mut made);
     state.currency = state.currency.or(plan.currency);
-    // The price of a plan is in the plan's currency.
+    // The plan's price is in the plan's currency, so it is used only if the subscription has the same currency.
     let of_plan = plan.currency.filter(|currency| Some(*currency) == state.currency);
     state.price = state.price.or(of_plan.map(|_| plan.price));
     check(&made, now)?;
@@ -39,11 +39,11 @@ pub(super) fn create(
     Ok(RuleDecision { ask: side_effects.ask, ..RuleDecision::of(made, Change::Created) })
 }
 
-/// Checks what a subscription needs to be billed by the clock, and returns all its faults at once.
+/// Checks the fields that a subscription needs to be billed by the clock, and returns all its faults at once.
 pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), Faults> {
     let mut faults = Faults::default();
     let mut fault = |mut fault: Fault| {
-        // `managed_by: caller` is the way out of each of them.
+        // Each of these faults can also be avoided with `managed_by: caller`.
         fault.message = format!("{}, or send managed_by: caller", fault.message).into();
         faults.push(fault);
     };
@@ -99,8 +99,9 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     faults.into_result()
 }
 
-/// Takes the running period, or the trial, as it is. It counts as paid. A subscription that is past due has as long as
-/// the retries of a payment take: its payments may have none left, or may not be here.
+/// Takes over the running period or the trial as it is, and counts it as paid. A subscription that is past due stays
+/// past due for at most the time that all retries of a payment take: its payments may have no retry left, or may not
+/// be in this store.
 pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     let status = subscription.status;
     let quantity = subscription.quantity;

@@ -1,5 +1,5 @@
-//! Pages of due subscriptions: the step of each, and their commits. While a page is committed, the next one is read
-//! and committed too.
+//! Pages of due subscriptions, with the step of each subscription and the commits of the steps. While one page is
+//! committed, the next page is read and committed too.
 
 use std::sync::Arc;
 
@@ -62,8 +62,9 @@ impl DuePage {
     /// Commits the steps of subscriptions after a position, page by page, and counts them, up to `limit`. Returns the
     /// position of the last subscription; `None` if none is due.
     ///
-    /// Two pages are committed at the same time, and one is read as soon as one of them is: a subscription that takes a
-    /// step is not in a page that is read meanwhile, or has its new version there.
+    /// Two pages are committed at the same time, and the next page is read as soon as one commit has ended. A page
+    /// that is read during a commit does not contain the subscriptions of that commit, or contains their new
+    /// versions.
     pub(super) async fn commit_all(
         clock: &SubscriptionService,
         after: Option<Position>,
@@ -83,7 +84,7 @@ impl DuePage {
             let sets = std::mem::take(&mut page.sets);
             Ok::<_, Error>((clock.store().commit_each(sets).await, page))
         });
-        // In a box: the future of a caller would be as large as all of these.
+        // The stream is boxed: otherwise the future of the caller would be as large as these futures together.
         let mut commits = commits.buffered(2).boxed();
         let mut last = None;
         while let Some(committed) = commits.next().await {
@@ -103,7 +104,8 @@ impl DuePage {
     ) -> Result<(), Error> {
         for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
-                // A step decided on before an earlier one of this page took the live key is decided on again.
+                // Another commit took the live key or the period after this step was decided on, so the step is
+                // decided on again.
                 Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {
                     let Some(step) = clock.rules().step(&subscription, self.now) else { continue };
                     clock.commit_step(&subscription, step.outcome, self.now).await.map(drop)

@@ -1,7 +1,7 @@
 //! Billing: subscriptions that start, renew, fall behind, recover, pause and end by the clock.
 //!
-//! The rules are pure functions, with the time as an argument. [`BillingRules`] hands them to the service:
-//! creates, updates, verbs and reports of payments follow them.
+//! The rules are pure functions, with the time as an argument. The service calls them through [`BillingRules`], for
+//! creates, updates, verbs and reports of payments.
 
 mod advanced;
 mod changes;

@@ -13,11 +13,11 @@ use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 pub(super) struct SideEffects {
     pub(super) ask: Option<PaymentRequest>,
     pub(super) cancels_open_payments: bool,
-    /// The event, unless the status changes.
+    /// The change that the event reports, unless the status changes.
     pub(super) change: Option<Change>,
 }
 
-/// The outcome of a change from `before` to `next`, which has its version still.
+/// The outcome of a change from `before` to `next`. `next` still has the version of `before`.
 pub(super) fn outcome(
     before: &Subscription,
     mut next: Subscription,
@@ -41,7 +41,7 @@ pub(super) fn outcome(
     }
 }
 
-/// Sets the fields that follow from the others.
+/// Sets the fields that are computed from other fields.
 pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     subscription.is_active = subscription.is_active_at(now);
     let next_action_at = next_action_at(subscription, policy);
@@ -52,7 +52,7 @@ pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Time
     billing.credit_of_changes = if of_changes.is_zero() { Amount::ZERO } else { of_changes };
 }
 
-/// The billing of a subscription, which has one if the clock manages it.
+/// The billing state of a subscription, which is created if there is none.
 pub(super) fn billing(subscription: &mut Subscription) -> &mut BillingState {
     subscription.billing.get_or_insert_default()
 }
@@ -66,7 +66,7 @@ pub(super) fn expire(subscription: &mut Subscription, at: Timestamp) {
     billing(subscription).stop();
 }
 
-/// The amount by which one is greater than another, or 0.
+/// `one` minus `other`, or 0 if `other` is greater.
 pub(super) fn excess(one: Amount, other: Amount) -> Amount {
     let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
     more.unwrap_or_default().with_digits(one.fraction_digits())

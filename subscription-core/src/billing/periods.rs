@@ -7,8 +7,8 @@ use crate::service::PaymentRequest;
 use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
 use crate::values::{Amount, Currency, Timestamp};
 
-/// Makes `[start, end)` the running period, and returns the payment to request; `None` if the credit or a price
-/// of 0 covers it.
+/// Makes `[start, end)` the running period, and returns the payment to request; `None` if nothing is to be paid,
+/// because the price is 0 or credit covers it.
 pub(super) fn begin(
     subscription: &mut Subscription,
     kind: PaymentKind,
@@ -43,7 +43,7 @@ pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
     value.with_digits(billing.currency.map_or(0, Currency::digits))
 }
 
-/// The part of a value that the credit does not cover. The covered part leaves the credit.
+/// The part of a value that the credit does not cover. The covered part is subtracted from the credit.
 pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
     let used = value.value().min(credit.value());
     if used.is_zero() {
@@ -56,7 +56,8 @@ pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
     asked
 }
 
-/// The number of whole periods from the renewal on that had ended at `now`, or at the end of the subscription.
+/// The number of whole periods that ended between the next renewal and `now`, or the end of the subscription if it is
+/// earlier.
 pub(super) fn missed(subscription: &Subscription, now: Timestamp) -> u32 {
     let until = subscription.ends_at.map_or(now, |ends_at| ends_at.min(now));
     let number_at = |at| subscription.schedule().period_at(at).map(|period| period.number);
@@ -77,7 +78,7 @@ pub(super) fn restart(subscription: &mut Subscription, at: Timestamp) {
     subscription.anchor_at = Some(at).filter(|at| *at != subscription.starts_at);
 }
 
-/// Counts periods from the renewal, unless one that is counted from the start begins there.
+/// Counts periods from the renewal, unless a period that is counted from `starts_at` begins at the renewal.
 pub(super) fn count_from_renewal(subscription: &mut Subscription) {
     let by_start = Schedule::new(subscription.starts_at, subscription.billing_cycle);
     let is_off_grid = |at: &Timestamp| {

@@ -18,7 +18,7 @@ use crate::subscriptions::{
 };
 use crate::values::{Amount, FaultCode, SubscriptionId, Timestamp, Version};
 
-/// How long a subscriber may think about a quote.
+/// How long a subscriber can agree to a quote.
 const QUOTE_HOLDS: Duration = Duration::from_mins(15);
 
 /// A change of plan as the input of a request, for its fingerprint.
@@ -32,7 +32,7 @@ struct Request<'r> {
 impl Billing {
     /// The cost of a change of plan, now or at the moment of the agreed quote. Nothing is written.
     ///
-    /// For a subscription that its callers manage it says what the clock would charge.
+    /// If callers manage the subscription, the quote says what the clock would charge.
     pub async fn preview_plan_change(
         &self,
         id: SubscriptionId,
@@ -42,7 +42,7 @@ impl Billing {
         let now = self.service.now();
         let mut asks = false;
         let mut payments = None;
-        // Steps that are due come first: the execution would take them.
+        // Due steps come first here, because the execution of the change takes them first too.
         while let Some(step) = self.service.rules().step(&subscription, now) {
             let mut outcome = step.outcome;
             if let Some(start) = outcome.charged_period(&subscription) {
@@ -60,8 +60,8 @@ impl Billing {
         Ok(self.quoted(&subscription, asks, change, now).await?.0)
     }
 
-    /// Changes the plan, the billing cycle or the quantity of a subscription that the clock manages. If the change
-    /// carries an [`AgreedQuote`] that does not hold any more, it is [`Conflict::QuoteChanged`].
+    /// Changes the plan, the billing cycle or the quantity of a subscription that the clock manages. Fails with
+    /// [`Conflict::QuoteChanged`] if the change carries an [`AgreedQuote`] that is no longer valid.
     pub async fn change_plan(
         &self,
         id: SubscriptionId,
@@ -95,7 +95,7 @@ impl Billing {
             return Err(Conflict::from(Managed { by, fields: Vec::new() }).into());
         }
         if self.service.rules().step(&current, now).is_some() {
-            // Decided again on the subscription after the steps that are due.
+            // This conflict makes the service decide again, on the subscription after the due steps.
             let key = Key::Subscription(current.id);
             self.service.take_due_steps(current).await;
             return Err(Error::Store(StoreError::Conflict(key)));
@@ -147,8 +147,8 @@ impl Billing {
             }
             Some(_) => None,
         };
-        // A second payment for the same moment would have the charge key of the first, also of one that was
-        // cancelled, and the gateway would repeat the result of that one.
+        // Two payments for the same moment would have the same charge key, even if the first one was cancelled. The
+        // gateway would then repeat the result of the first payment.
         let is_repeated = |quote: &Quote| {
             let is_it = |payment: &Payment| {
                 payment.kind() == Some(PaymentKind::Proration)
@@ -163,10 +163,11 @@ impl Billing {
     }
 }
 
-/// True if a quote of the moment `at` can still be agreed to: it is young, and was not made before the running period
-/// or before the last change within it, which has settled the time up to its own moment.
+/// True if a subscriber can still agree to a quote of the moment `at`. The quote must not be too old, and not older
+/// than the running period or the last change of plan within it: that change has settled the time up to its own
+/// moment.
 fn is_held(subscription: &Subscription, at: Timestamp, now: Timestamp) -> bool {
-    // The first period of a subscription that has not begun is ahead of every quote.
+    // The first period of a pending subscription has not begun, so it cannot make a quote too old.
     let runs = subscription.status != SubscriptionStatus::Pending;
     let start = subscription.current_period_start().filter(|_| runs);
     let settled_at = subscription.billing.as_ref().and_then(|billing| billing.settled_at);

@@ -1,4 +1,4 @@
-//! The policy of billing: what an operator decides for all subscriptions.
+//! The billing policy: the settings that an operator chooses for all subscriptions.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use crate::values::as_text::named_enum;
 use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
 
-/// How long a subscription waits for its first payment.
+/// How long a subscription waits for its first payment before it expires.
 pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
-/// The policy of billing. A change holds from the next write of a subscription on; moments that are stored stay.
+/// The billing policy. A changed policy applies to a subscription from its next write on; times that are already
+/// stored stay as they are.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Policy {
-    /// The spans after which a failed payment is tried again, each counted from the failure before.
+    /// The spans after which a failed payment is tried again, each counted from the previous failure.
     pub dunning: Dunning,
     /// The state of a subscription once no retry is left.
     pub after_dunning: AfterDunning,
@@ -90,7 +91,7 @@ impl Dunning {
         self.0.get(usize::try_from(retries).ok()?).copied()
     }
 
-    /// When the last retry of a payment that failed at `at` is due.
+    /// When the last retry of a payment is due, if it fails at `at` and at each retry.
     pub(super) fn ends_at(&self, at: Timestamp) -> Timestamp {
         self.0.iter().try_fold(at, |at, span| span.after(at)).unwrap_or(at)
     }

@@ -89,8 +89,8 @@ pub fn quote(
     })
 }
 
-/// The subscription after the change that a quote describes, with the payment to request; `None` if it has these
-/// terms already.
+/// The subscription after the change that a quote describes, with the payment to request; `None` if the subscription
+/// already has these terms.
 pub fn change_plan(
     subscription: &Subscription,
     quote: &Quote,
@@ -175,7 +175,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         let fields = vec!["subscription_plan_id", "billing_cycle", "quantity"];
         return Err(Conflict::from(Managed { by, fields }).into());
     }
-    // A subscription that waits for its first payment has begun its period, and is not paid for.
+    // A subscription that waits for its first payment has begun its period, but the period is not paid.
     let has_begun =
         subscription.billing.as_ref().is_some_and(|it| it.current_period_start.is_some());
     let changes = match status {
@@ -208,7 +208,7 @@ fn terms(
     }
     let from = subscription.currency().or(own.currency);
     let may_differ = change.effective == Effective::PeriodEnd && own_credit(subscription).is_none();
-    // A subscription without a price has that of its plan, which is in the currency of the plan.
+    // A subscription without a price has the price of its plan, in the currency of the plan.
     let is_priced =
         subscription.price().is_some() || own.currency.is_none_or(|it| Some(it) == from);
     let (from, currency) = match (from, to.map_or(from, |plan| plan.currency)) {
@@ -334,8 +334,8 @@ fn value_of(terms: &Terms) -> Option<Amount> {
     scaled(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
 }
 
-/// Value times one number, divided by another, rounded half to even at the digits of the currency; `None` if the
-/// divisor is 0, or the result has too many digits for an amount.
+/// `value` times `times`, divided by `by`, rounded half to even at the digits of the currency. `None` if `by` is 0,
+/// or if the result has too many digits for an amount.
 pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amount> {
     let digits = currency.digits();
     let mut exact = value.value();

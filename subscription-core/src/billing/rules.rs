@@ -13,7 +13,8 @@ use crate::service::{
 use crate::subscriptions::{Action, ManagedBy, Subscription};
 use crate::values::Timestamp;
 
-/// The rules of billing: the clock manages subscriptions by a policy. All others are left as they are.
+/// The rules of billing: the clock manages subscriptions by a policy. These rules do not bill subscriptions with
+/// another manager.
 #[derive(Debug, Clone, Default)]
 pub struct BillingRules {
     policy: Arc<Policy>,

@@ -1,4 +1,4 @@
-//! `Billing`: takes the steps that are due, asks again for payments that failed, and shows what comes.
+//! `Billing`: takes due steps, requests failed payments again, and lists upcoming steps.
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use crate::store::{
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
-/// Moves subscriptions that the clock manages: see [`Billing::advance`].
+/// Takes the due steps of subscriptions that the clock manages: see [`Billing::advance`].
 ///
-/// It has no task of its own. Call [`advance`](Self::advance) from a loop, a scheduler or a test; any number of
+/// `Billing` starts no task. Call [`advance`](Self::advance) from a loop, a scheduler or a test; any number of
 /// processes may do so at the same time.
 #[derive(Debug, Clone)]
 pub struct Billing {
@@ -33,13 +33,13 @@ pub struct Billing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Upcoming {
-    /// When it takes it.
+    /// When the subscription takes the step.
     pub at: Timestamp,
     /// The kind of step.
     pub step: StepKind,
-    /// The status after it.
+    /// The status after the step.
     pub status: SubscriptionStatus,
-    /// The payment that is requested with it.
+    /// The payment that is requested with the step; `None` if no payment is requested.
     pub ask: Option<PaymentRequest>,
 }
 
@@ -61,20 +61,21 @@ impl Billing {
         &self.service
     }
 
-    /// The same billing for another actor, whom its events name.
+    /// A clone whose events name this actor.
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
     }
 
-    /// The same billing by other rules, for tests that plant faults in them.
+    /// A clone with other rules, for tests that plant faults in them.
     #[doc(hidden)]
     #[must_use]
     pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {
         Self { service: self.service.with_rules(rules), policy: Arc::clone(&self.policy) }
     }
 
-    /// Takes steps that are due, up to `limit`, the longest due first.
+    /// Takes up to `limit` due steps, the longest due first: the steps of subscriptions, and then the retries of
+    /// failed payments.
     ///
     /// A step is one commit: the subscription, its event and the payment that it requests. A step that loses to
     /// another writer is not taken; if it is still due, the next call finds it.
@@ -91,7 +92,7 @@ impl Billing {
         Ok(advanced)
     }
 
-    /// Takes the steps of subscriptions; returns when the next one is due.
+    /// Takes the steps of subscriptions; returns when the next one is due, or `None` if none is due later.
     async fn advance_subscriptions(
         &self,
         clock: &SubscriptionService,
@@ -104,13 +105,13 @@ impl Billing {
             let now = clock.now();
             let next = match self.first_subscription(after.clone()).await? {
                 Some(next) if next <= now => next,
-                // A subscription that has taken a step may be due again, at a place that was passed.
+                // A subscription that has taken a step may be due again, at a position before the current one.
                 _ if advanced.steps > steps_before => {
                     after = None;
                     steps_before = advanced.steps;
                     continue;
                 }
-                // Those that lost to another writer are tried again soon.
+                // Steps that lost to another writer are tried again soon.
                 next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
             };
             advanced.lag = advanced.lag.max(now.since(next));
@@ -126,7 +127,7 @@ impl Billing {
         }
     }
 
-    /// When the first subscription after a position is due.
+    /// When the first subscription after a position is due; `None` if there is no such subscription.
     async fn first_subscription(
         &self,
         after: Option<Position>,
@@ -137,7 +138,7 @@ impl Billing {
         Ok(page.items.first().and_then(|first| first.next_action_at()))
     }
 
-    /// Asks again for payments that failed; returns when the next one is due.
+    /// Requests failed payments again; returns when the next retry is due, or `None` if none is due later.
     async fn advance_payments(
         &self,
         clock: &SubscriptionService,
@@ -189,8 +190,9 @@ impl Billing {
         self.service.store().due_payments(query).await.map_err(Error::Store)
     }
 
-    /// Asks at once for a payment that failed, if it is still at `version`, once for each [`Idempotency`]: for a
-    /// subscriber with a new card. The schedule of retries stays as it is.
+    /// Requests a failed payment again at once, for example for a subscriber with a new card. The payment must still
+    /// be at `version`, and is requested once for each [`Idempotency`]; with `None`, at any version, and each time.
+    /// The attempt does not count as a retry of the schedule.
     pub async fn retry_payment(
         &self,
         id: PaymentId,
@@ -202,9 +204,11 @@ impl Billing {
     }
 
     /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once; and
-    /// whether there are more. They are at most `limit`, and those at the same moment as the last of these.
+    /// true if there are more steps. There are at most `limit` steps, plus those at the same moment as the last of
+    /// these.
     ///
-    /// Among them are the retries of payments that have failed and the end of the dunning, as if each retry failed.
+    /// The list also contains the retries of payments that have failed and the end of the dunning, as if each retry
+    /// failed. `limit` does not count these.
     pub async fn timeline(
         &self,
         id: SubscriptionId,
@@ -238,8 +242,8 @@ impl Billing {
         Ok((found, next.is_some()))
     }
 
-    /// The retries of the payments that have failed, if each fails again, and the end of the dunning. The subscription may
-    /// end before.
+    /// The retries of the payments that have failed, as if each retry failed, and the end of the dunning. Retries
+    /// after the end of the subscription are left out.
     async fn retries(&self, of: &Subscription) -> Result<Vec<Upcoming>, Error> {
         let mut found = Vec::new();
         let is_past_due = of.status == SubscriptionStatus::PastDue;
@@ -269,8 +273,8 @@ impl Billing {
     }
 }
 
-/// The change set of a payment that is requested again. Its subscription is guarded: a report that ends the
-/// subscription at the same time wins or loses as a whole.
+/// The change set of a payment that is requested again. It guards the subscription: if a report ends the subscription
+/// at the same time, only one of the two commits succeeds.
 fn retried(
     clock: &SubscriptionService,
     before: &Payment,

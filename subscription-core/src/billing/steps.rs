@@ -1,4 +1,4 @@
-//! The steps that a subscription takes by the clock: which one is due first, and what it does.
+//! The steps that a subscription takes by the clock: which step is due first, and what it does.
 
 use SubscriptionStatus::{Active, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -13,8 +13,8 @@ use crate::service::{Step, StepKind};
 use crate::subscriptions::{ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// The earliest step of a subscription that is due at `now`; of two at one moment, the one that [`StepKind`]
-/// names first.
+/// The earliest step of a subscription that is due at `now`. If two steps are due at the same moment, the step that
+/// [`StepKind`] names first. `None` if no step is due.
 ///
 /// If `next_action_at` has come but no step is due, the step only corrects `next_action_at`: the policy may have
 /// changed since the subscription was written.
@@ -27,8 +27,8 @@ pub fn step(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Opt
     Some(Step { at, kind, outcome: outcome(subscription, next, side_effects, policy, now) })
 }
 
-/// The steps of a subscription until a moment, each taken when it is due. Payments count as paid: a subscription
-/// that waits for its first payment, or whose payment has failed, is active at once.
+/// The steps of a subscription up to `until`, each taken when it is due. Payments count as paid: a subscription that
+/// waits for its first payment, or has a failed payment, becomes active at once.
 pub fn steps(
     subscription: Subscription,
     policy: &Policy,
@@ -68,7 +68,8 @@ fn take(
     let mut side_effects = SideEffects::default();
     match kind {
         StepKind::Ended => {
-            // Open payments stay due for time that was used. A subscription that was never active used none.
+            // Open payments stay due, because the time was used. A pending subscription was never active, so its
+            // payments are cancelled.
             side_effects.cancels_open_payments = next.status == Pending;
             expire(next, at);
         }
@@ -175,7 +176,7 @@ fn start_period(
     (StepKind::PeriodStarted, SideEffects { ask, change: Some(change), ..SideEffects::default() })
 }
 
-/// Ends a pause at `at`. If the period is over by then, the next one starts at `at`.
+/// Ends a pause at `at`. If the period has ended by then, the next period starts at `at`.
 pub(super) fn resume(next: &mut Subscription, at: Timestamp) {
     let billing = billing(next);
     billing.resumes_at = None;

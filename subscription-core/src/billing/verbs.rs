@@ -38,7 +38,7 @@ pub(super) fn act(
                 cancel(&mut next, Some(Effective::PeriodEnd), now)?;
                 next = next.cancelled(Cancellation { by_user: true, ..Cancellation::of(before) });
             }
-            // Time that was used is owed; one that was never active used none.
+            // Used time must be paid. A pending subscription was never active, so its payments are cancelled.
             Pending | Unpaid | Paused => {
                 side_effects.cancels_open_payments = next.status == Pending;
                 expire(&mut next, now);

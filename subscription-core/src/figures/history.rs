@@ -1,8 +1,8 @@
 //! The figures of each month at its end, from the payments that carry a period.
 //!
-//! For each subscription the fold remembers which monthly amount covers the end of which month, as one bit a month. The
-//! newest payment that covers an end takes its bit from the others. Payments of the same amount share an entry, so that
-//! a subscription has one or a few, however long it runs.
+//! For each subscription, the fold stores which monthly amount covers the end of which month, with one bit for each
+//! month. If several payments cover the end of a month, the newest payment has the bit. Payments of the same amount
+//! share an entry, so a subscription needs only a few entries, however long it runs.
 
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ pub struct MonthPayments {
     pub amount: Total,
 }
 
-/// The bit of all months before the first that is remembered.
+/// The bit for all months before the first stored month.
 const EARLIER: u64 = 1 << 63;
 
 /// The user of each subscription, and when it ends.
@@ -81,10 +81,11 @@ impl Subscriptions {
 /// The monthly amounts that were paid for a subscription.
 #[derive(Debug)]
 struct Paid {
-    /// The first end of a month that was paid for, if it is an [`EARLIER`] one.
+    /// The first end of a month that was paid for before the first stored month, in microseconds; `i64::MAX` if there
+    /// is none.
     earliest: i64,
     shares: Vec<Share>,
-    /// The months whose ends are covered by payments that were read from the newest back.
+    /// The months whose ends are covered by payments that were read backwards, from the newest.
     by_newer: u64,
 }
 
@@ -97,22 +98,24 @@ struct Share {
     months: u64,
 }
 
-/// Adds payments up that are read from both ends of the order of their ids.
+/// Adds up payments that are read from both ends of the order of their ids.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
-    /// With one month more than can be shown, at the start.
+    /// The figures of the months, with one month at the start that is not returned.
     months: Months,
     /// The number of the first month.
     first: i32,
     /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
     moments: Vec<i64>,
-    /// The last payment that was read from the oldest on, and the last from the newest back.
+    /// The ids of the last payment that was read forwards from the oldest, and of the last that was read backwards
+    /// from the newest.
     reached: (Option<Uuid>, Option<Uuid>),
-    /// By the subscription.
+    /// The paid amounts, by the id of the subscription.
     paid: HashMap<Uuid, Paid, RandomState>,
 }
 
-/// True if the period of a payment counts: it was paid, or it is for a later period and was not given up.
+/// True if the period of a payment counts: it was paid, or it is for a later period or a change of plan and can still
+/// be paid.
 fn counts(payment: &Payment) -> bool {
     use PaymentStatus::{
         Canceled, Disputed, Failed, PartiallyRefunded, Pending, Processing, Refunded, Succeeded,
@@ -146,7 +149,7 @@ impl HistoryFold {
         }
     }
 
-    /// Adds a payment that is read from the oldest on, or from the newest back; false if it was added before.
+    /// Adds a payment that is read in the direction `way`. Returns false if the payment was added before.
     pub(super) fn payment(&mut self, payment: &Payment, way: Direction) -> bool {
         let (id, (oldest, newest)) = (payment.id.uuid(), &mut self.reached);
         if oldest.is_some_and(|to| id <= to) || newest.is_some_and(|to| to <= id) {
@@ -203,7 +206,7 @@ impl HistoryFold {
         let mut users = HashMap::<_, u64, RandomState>::default();
         let data = &mut months.data;
         for (id, paid) in &self.paid {
-            // A subscription that was deleted is a user of its own.
+            // A deleted subscription counts as a user of its own.
             let (user, ends_at) = subscriptions.0.get(id).copied().unwrap_or((*id, i64::MAX));
             let paying = users.entry(user).or_default();
             *paying |= if paid.earliest < ends_at { EARLIER } else { 0 };
@@ -227,7 +230,7 @@ impl HistoryFold {
             }
         }
         for paying in users.into_values() {
-            // The bit of a month moves to the month after it, and that of all earlier ones drops out.
+            // The bit of each month moves to the next month, and the bit of all earlier months drops out.
             let before = paying << 1;
             each(data, paying, |_, month| month.paying_users += 1);
             each(data, before & !paying, |_, month| month.churned_users += 1);

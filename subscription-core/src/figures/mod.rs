@@ -1,8 +1,9 @@
 //! Figures of the business: recurring revenue and paying users, now and month by month.
 //!
-//! Nothing is stored for them. The figures of now come from the subscriptions, and those at the end of a month
-//! from the payments that carry a period. Money is exact and per currency: nothing is converted, and nothing is added
-//! across currencies. The guide `docs/figures.md` defines each number.
+//! The figures are computed from the records; nothing is stored for them. The present figures come from the
+//! subscriptions, and those at the end of a month from the payments that carry a period. Money is exact and per
+//! currency: nothing is converted, and nothing is added across currencies. The guide `docs/figures.md` defines each
+//! number.
 //!
 //! ```
 //! use subscription_core::figures::Figures;

@@ -1,7 +1,7 @@
-//! Months: how many a period has, and the part of an amount that falls on one.
+//! Months: the number of months in a period, and the part of an amount that falls on one month.
 //!
-//! Amounts are whole millionths in 128 bits: the largest has 27 digits with its quantity, and no factor here has more
-//! than 11. Each is rounded once, half to even, and then only added.
+//! Amounts are whole millionths in 128 bits: the largest amount times quantity has 27 digits, and no factor here has
+//! more than 11 digits. Each amount is rounded once, half to even, and then only added.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ impl fmt::Display for Total {
         let text = format!("{}.{:06}", self.millionths / MILLION, self.millionths % MILLION);
         let zeros = text.bytes().rev().take_while(|byte| *byte == b'0').count();
         let digits = 6_usize.saturating_sub(zeros).max(self.digits as usize);
-        // Without digits there is no point either.
+        // A number without digits after the point has no point either.
         let end = text.len() - 6 + digits - usize::from(digits == 0);
         f.pad(text.get(..end).unwrap_or(&text))
     }
@@ -63,8 +63,8 @@ pub(super) fn millionths(amount: Amount) -> i128 {
     value.mantissa() * 10_i128.pow(Amount::FRACTION_DIGITS_MAX.saturating_sub(value.scale()))
 }
 
-/// The part of price times quantity that falls on a month. A year has 12 months and 365 days. A price that is paid once
-/// recurs in no month.
+/// The part of price times quantity that falls on a month. A year has 12 months and 365 days. The result is 0 for a
+/// price that is paid once.
 pub fn monthly(price: Amount, quantity: Quantity, cycle: BillingCycle) -> Total {
     Total::new(by_cycle(millionths(price) * i128::from(quantity.get()), cycle), None)
 }
@@ -89,8 +89,9 @@ pub(super) fn rounded(numerator: i128, denominator: i128) -> i128 {
 
 /// The number of months from `start` to `end` as a fraction: numerator and denominator.
 ///
-/// It is whole if both fall on the same day of the month, or on the last day of a month that lacks it, at the same time
-/// of day. Any other time has its number of days, at 365 days in 12 months.
+/// The number is whole if both moments fall on the same day of the month at the same time of day. If a month lacks
+/// that day, its last day counts as that day. Otherwise the number is computed from the time between the moments,
+/// with 365 days in 12 months.
 pub fn months_between(start: Timestamp, end: Timestamp) -> (i128, i128) {
     let from: DateTime<Utc> = start.into();
     let to: DateTime<Utc> = end.into();
@@ -120,10 +121,11 @@ pub(super) fn month_end(number: i32) -> i64 {
     next.and_time(NaiveTime::MIN).and_utc().timestamp_micros() - 1
 }
 
-/// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no end.
+/// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no
+/// end, or it pays for no period.
 ///
-/// A payment that was requested here knows the price of its whole period. One that was mirrored or imported has its
-/// amount alone, which for a change of plan is a difference: that one has none.
+/// A payment that was requested here has the price of its whole period. A payment that was mirrored or imported has
+/// only its amount. For a change of plan that amount is a difference, so the result is `None`.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
     let end = asked.period_end?;

@@ -57,7 +57,8 @@ pub struct PlanMoney {
     pub mrr: Total,
 }
 
-/// Changes the item of a short list that `is` finds, or a new one at its end.
+/// Changes the item of a short list for which `is` is true. If there is none, adds a new item at the end and changes
+/// it.
 pub(super) fn change<T>(
     list: &mut Vec<T>,
     is: impl Fn(&T) -> bool,
@@ -73,12 +74,12 @@ pub(super) fn change<T>(
     }
 }
 
-/// The order of currencies: by code, and none at the end.
+/// The sort key of a currency: by code; no currency comes last.
 fn order(currency: Option<Currency>) -> (bool, Option<&'static str>) {
     (currency.is_none(), currency.map(Currency::code))
 }
 
-/// Adds plans up, and then subscriptions.
+/// Adds up the present figures: first the plans are added, then the subscriptions.
 #[derive(Debug)]
 pub(super) struct NowFold {
     now: Now,

@@ -20,26 +20,28 @@ use crate::store::{
 use crate::subscriptions::Subscription;
 use crate::values::{Clock, SystemClock, Timestamp};
 
-/// The longest times for which figures are cached, and the shortest.
+/// The longest time for which the present figures are cached.
 const NOW_KEPT: Duration = Duration::from_mins(1);
+/// The longest time for which the figures of the months are cached.
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
+/// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Within these bounds figures are cached for this many times as long as it took to read them: a small store has fresh
-/// figures, and a large one is read seldom.
+/// Between these bounds, figures are cached for this number times the time that it took to read them: a small store
+/// has fresh figures, and a large store is not read often.
 const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
 ///
-/// They are read in pages of 1,000, one reading at a time, and cached: *now* for a minute at most, *months* for ten. A
-/// caller who comes while they are read waits for them. If a caller drops its future the reading ends, so spawn it
-/// where callers may leave. Clones share the cache.
+/// The figures are read in pages of 1,000 records, one reading at a time. They are cached: *now* for at most one
+/// minute, *months* for at most ten minutes. A caller that comes during a reading waits for its result. If the caller
+/// that reads drops its future, the reading ends: spawn the future where callers may leave. Clones share the cache.
 #[derive(Debug, Clone)]
 pub struct Figures(Arc<Parts>);
 
 #[derive(Debug)]
 struct Parts {
     service: SubscriptionService,
-    /// The clock by which cached figures get old: the service's own may stand still.
+    /// The clock that measures the age of cached figures. The service's own clock may stand still.
     ages: Arc<dyn Clock>,
     reading: async_lock::Mutex<()>,
     now: Cache<Now>,
@@ -51,7 +53,7 @@ type Cache<T> = Mutex<Option<Reading<T>>>;
 #[derive(Debug)]
 struct Reading<T> {
     figures: Arc<T>,
-    /// By the service's clock; the others by that of ages.
+    /// The time by the service's clock; `began` and `ended` are by the clock `ages`.
     as_of: Timestamp,
     began: Timestamp,
     ended: Timestamp,
@@ -63,7 +65,7 @@ impl Figures {
         Self::aged_by(service, SystemClock)
     }
 
-    /// The same, with a clock by which cached figures get old, such as a test's.
+    /// Like [`Figures::new`], with another clock that measures the age of cached figures, such as a test's clock.
     pub fn aged_by(service: SubscriptionService, ages: impl Clock + 'static) -> Self {
         Self(Arc::new(Parts {
             service,
@@ -110,7 +112,7 @@ impl Figures {
         Ok(figures)
     }
 
-    /// The cached figures, unless they are too old or a clock was turned since they were read.
+    /// The cached figures; `None` if they are too old, or if a clock was set to another time since they were read.
     fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
         let last = locked(cache);
         let last = last.as_ref()?;
@@ -146,7 +148,8 @@ impl Figures {
             self.each::<Payment>(page, |payment| locked(&fold).payment(payment, way)).await
         };
         let held = self.each_subscription(|held| subscriptions.add(held));
-        // At the same time, payments from both ends: a database reads a page while records are made of another.
+        // Payments are read from both ends at the same time: the database reads one page while records are made of
+        // another.
         try_join3(held, paid(Direction::Ascending), paid(Direction::Descending)).await?;
         let fold = fold.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(fold.finish(&subscriptions))
@@ -188,7 +191,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Gives way to the other tasks of the thread: a store in memory never waits by itself.
+/// Lets the other tasks of the thread run once, because a store in memory never waits by itself.
 async fn let_others_run() {
     let mut has_waited = false;
     poll_fn(|context| {

@@ -108,7 +108,7 @@ impl SubscriptionService {
             let page = self.subscriptions(query.clone()).await?;
             for subscription in page.items {
                 let plan = self.store().get_as::<Plan>(&subscription.subscription_plan_id).await;
-                // The plan may have been deleted after the page was read: then it grants nothing.
+                // If the plan was deleted after the page was read, the subscription grants nothing.
                 match found(plan, "plan", subscription.subscription_plan_id) {
                     Ok(plan) => entitlement.grants.push(Grant { subscription, plan }),
                     Err(Error::NotFound { .. }) => {}

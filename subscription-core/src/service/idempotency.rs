@@ -27,7 +27,7 @@ pub(super) struct IdempotentRequest {
 }
 
 impl IdempotentRequest {
-    /// A request under its idempotency key, if it has one.
+    /// A request with its idempotency key; `None` if the caller sent no key.
     pub(super) fn new(
         operation: Operation,
         idempotency: Option<Idempotency>,
@@ -63,7 +63,7 @@ impl SubscriptionService {
                 })
                 .await?
                 .items;
-            // Another process may have deleted one, and a new request may have used its key since.
+            // Another process may have deleted a record, and a new request may have used its key since.
             let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
             let deletes = expired.iter().map(|record| Delete {
                 key: Key::Idempotency(record.key.clone()),
@@ -102,8 +102,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Commits what is decided on a request, with the result under its idempotency key. Decides nothing if an earlier
-    /// request with the same input was handled under the key.
+    /// Commits the decision on a request, and stores the result under its idempotency key. If an earlier request with
+    /// the same key and the same input was handled, its result is returned, and nothing is decided.
     pub(super) async fn once<T, F>(
         &self,
         request: Option<&IdempotentRequest>,

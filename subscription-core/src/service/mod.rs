@@ -97,15 +97,16 @@ impl ServiceBuilder {
         self
     }
 
-    /// Refuses a subscription of a user who has a live one already: to anything, or to the same product.
+    /// Refuses a new subscription if the user already has a live one: any live subscription, or one to the same
+    /// product.
     pub fn one_live_per(mut self, per: OneLivePer) -> Self {
         self.0.one_live_per = Some(per);
         self
     }
 
-    /// Sets the function that waits before a change is retried that lost several times to other processes:
-    /// your runtime's timer, as in `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is retried
-    /// at once, which is enough for one process.
+    /// Sets the function that waits before a change is tried again after it lost several times to other processes.
+    /// The function calls your runtime's timer: `|span| Box::pin(tokio::time::sleep(span))`. Without it a change is
+    /// tried again at once, which is enough for one process.
     pub fn pause(mut self, pause: Pause) -> Self {
         self.0.pause = Some(pause);
         self
@@ -149,8 +150,8 @@ impl SubscriptionService {
         })
     }
 
-    /// A clone of the service whose events name this actor, for one request or job. The events of other
-    /// services name [`Actor::Library`].
+    /// A clone of the service whose events name this actor, for one request or job. By default, events name
+    /// [`Actor::Library`].
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self { actor, ..self.clone() }
@@ -190,9 +191,9 @@ impl SubscriptionService {
         Ok(self.store().events(query).await?)
     }
 
-    /// Deletes up to 1,000 events from the start of the feed that happened before a moment, and returns their
-    /// number; call it regularly, each time until it returns 0. Events after the sequence `up_to` stay: a reader
-    /// that is known to this program has not read them yet.
+    /// Deletes up to 1,000 events from the start of the feed that happened before a moment, and returns their number;
+    /// call it regularly, each time until it returns 0. Events after the sequence `up_to` stay, because a reader that
+    /// is known to this program has not read them yet. `None` sets no such limit.
     pub async fn forget_events_before(
         &self,
         moment: Timestamp,
@@ -327,7 +328,7 @@ impl SubscriptionService {
         Ok(Event { id, at, subject, version, change, actor })
     }
 
-    /// The error for a value that another record has.
+    /// The error for a unique value that another record already has.
     async fn taken(&self, unique: Unique, writes: Vec<Record>) -> Result<Error, Error> {
         for write in &writes {
             for value in write.unique_values().filter(|value| value.rule() == unique) {

@@ -35,10 +35,10 @@ impl SubscriptionService {
     /// The change set of an observed subscription and its payments, each with its event by the service's actor,
     /// and of `with` after them.
     ///
-    /// The set guards the plan of a subscription that is new or gets another plan, the account of the user of a
-    /// new one, and the subscription itself if only its payments change. An inactive plan is accepted, and so is
-    /// a second live subscription: the money was taken. Records that break a rule of theirs are
-    /// [`Error::Invalid`].
+    /// The set guards the plan of a subscription that is new or gets another plan, the account of the user of a new
+    /// subscription, and the subscription itself if only its payments change. An inactive plan and a second live
+    /// subscription are accepted, because the provider has already taken the money. A record that breaks the rules
+    /// between its fields is [`Error::Invalid`].
     #[doc(hidden)]
     pub async fn observed_changes(
         &self,
@@ -69,7 +69,7 @@ impl SubscriptionService {
         let plan = self.referenced_plan(after.subscription_plan_id).await?;
         if before.is_none_or(|before| before.subscription_plan_id != plan.id) {
             let guard = plan.unchanged();
-            // The caller may have guarded it as it was read there.
+            // The caller may have added the same guard already.
             with.guards.extend(Some(guard).filter(|guard| !with.guards.contains(guard)));
         }
         let has_key = self.follow_live_key(before, &mut after, &plan, &mut with, now).await?;
@@ -82,8 +82,8 @@ impl SubscriptionService {
         Ok(ObservedChanges { changes, is_second_live })
     }
 
-    /// Gives an observed subscription the key that no other live one has, if it is free. False if it is live and
-    /// another one has the key.
+    /// Gives an observed subscription its live key, if the key is free. Returns false if the subscription is live and
+    /// another live subscription has the key.
     async fn follow_live_key(
         &self,
         before: Option<&Subscription>,

@@ -16,7 +16,7 @@ named_enum! {
     /// The scope in which a user may have only one live subscription.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum OneLivePer {
-        /// Anything.
+        /// All subscriptions of the user.
         User = "user",
         /// A product: the plans with the same `product_id`. A plan without one is a product of its own.
         Product = "product",
@@ -24,8 +24,8 @@ named_enum! {
 }
 
 impl SubscriptionService {
-    /// Gives a new subscription the key that no other live one has. One that has it and has ended expires in the
-    /// same commit; a live one is a conflict.
+    /// Gives a new subscription its live key, which only one subscription can have. If another subscription has the
+    /// key, it expires in the same commit if it has ended; if it is live, the result is a conflict.
     pub(super) async fn claim_live_key(
         &self,
         new: &mut Subscription,
@@ -76,7 +76,7 @@ impl SubscriptionService {
         }
     }
 
-    /// Gives a subscription that has a new user or plan its new key.
+    /// Gives a subscription its new live key if it gets another user or plan.
     pub(crate) async fn move_live_key(
         &self,
         current: &Subscription,
@@ -93,8 +93,8 @@ impl SubscriptionService {
         self.claim_live_key(next, &plan, with, now).await
     }
 
-    /// Gives a subscription the key that no other live one has, if it is free. False if another one has it: then
-    /// this one has none.
+    /// Gives a subscription its live key, if the key is free. Returns false if another live subscription has the key:
+    /// then this subscription gets no key.
     pub(super) async fn claim_live_key_if_free(
         &self,
         new: &mut Subscription,
@@ -117,8 +117,8 @@ impl SubscriptionService {
         }
     }
 
-    /// Gives a subscription whose scheduled change of plan is due its new key. If another live subscription has
-    /// that key, the change still happens: it was agreed to before.
+    /// Gives a subscription its new live key when its scheduled change of plan is due. If another live subscription
+    /// has that key, the change still happens, because it was agreed to before.
     pub(super) async fn move_live_key_of_step(
         &self,
         outcome: &mut RuleDecision,
@@ -132,13 +132,14 @@ impl SubscriptionService {
         let next = &mut outcome.subscription;
         match self.store().get_as::<Plan>(&to_plan).await? {
             Some(plan) => drop(self.claim_live_key_if_free(next, &plan, with, now).await?),
-            // The release before does not see schedules, and deletes their plans.
+            // The previous release does not see scheduled changes, and may delete their plans.
             None => next.live_key = None,
         }
         Ok(())
     }
 
-    /// Guards that no subscription has the plan, if another product would give its subscriptions other keys.
+    /// The guard that no subscription has the plan, if the change of its product would change the live keys of its
+    /// subscriptions.
     pub(super) fn product_guards(&self, plan: &Plan, next: &Plan) -> Vec<Guard> {
         let moves = self.parts.one_live_per == Some(OneLivePer::Product)
             && plan.product_id != next.product_id;

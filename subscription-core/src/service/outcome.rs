@@ -14,10 +14,11 @@ use crate::store::{
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
-/// The most steps that a request takes for the subscription that it has changed; the clock takes the others.
+/// The maximum number of due steps that a request takes for the subscription that it has changed; the clock takes
+/// further steps.
 const STEPS_AT_ONCE: usize = 8;
 
-/// The most payments that are cancelled with their subscription.
+/// The maximum number of payments that are cancelled with their subscription.
 const CANCELLED_MAX: usize = ChangeSet::RECORDS_MAX - 3;
 
 /// # The rules of billing
@@ -33,7 +34,7 @@ impl SubscriptionService {
         self.commit(subscription, change, changes, now).await
     }
 
-    /// The subscription of an outcome and its change, and what is committed besides.
+    /// The subscription of an outcome, its change, and the change set that is committed with them.
     pub(crate) async fn changes_of(
         &self,
         outcome: RuleDecision,
@@ -90,7 +91,8 @@ impl SubscriptionService {
         })
     }
 
-    /// Adds to a change set that the open payments of a subscription are cancelled, unless the set writes them.
+    /// Adds the cancellation of a subscription's open payments to a change set, except payments that the set already
+    /// writes.
     pub(crate) async fn cancel_payments(
         &self,
         of: SubscriptionId,
@@ -120,8 +122,8 @@ impl SubscriptionService {
         Ok(found)
     }
 
-    /// Takes the steps of a subscription that are due, as the clock would, and returns its last version. If one
-    /// cannot be taken now, the clock takes it later.
+    /// Takes the due steps of a subscription, as the clock would, and returns its last version. If a step cannot be
+    /// taken now, the clock takes it later.
     pub(crate) async fn take_due_steps(
         &self,
         mut subscription: Arc<Subscription>,
@@ -158,7 +160,8 @@ impl SubscriptionService {
         mut outcome: RuleDecision,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, ChangeSet), Error> {
-        // Where credit pays for all of the period, no payment is written that the store would refuse.
+        // If credit pays for the whole period, no payment is written, so the store would not refuse a second charge
+        // for the period. This check prevents it.
         if outcome.ask.is_none()
             && let Some(start) = outcome.charged_period(before)
             && self.store().find(UniqueValue::PaymentPeriod(before.id, start)).await?.is_some()
@@ -172,7 +175,8 @@ impl SubscriptionService {
         Ok((subscription, set))
     }
 
-    /// Writes a step. If the period that it requests was requested before (by an import), it requests nothing.
+    /// Writes a step. If a payment for the same period was requested before (by an import), the step requests no
+    /// payment.
     pub(crate) async fn commit_step(
         &self,
         before: &Subscription,
@@ -192,13 +196,13 @@ impl SubscriptionService {
 }
 
 impl RuleDecision {
-    /// The start of the period that a step requests, or takes credit for.
+    /// The start of the period that a step requests a payment for, or pays with credit; `None` if it does neither.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
         let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
         self.subscription.billing.as_ref()?.current_period_start.filter(|_| is_charged)
     }
 
-    /// The outcome of a step whose period another payment pays for: it requests nothing and takes no credit.
+    /// The outcome of a step if another payment pays for its period: it requests no payment and uses no credit.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
         if let Some(billing) = &mut self.subscription.billing {

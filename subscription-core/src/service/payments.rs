@@ -37,7 +37,7 @@ impl SubscriptionService {
             let paid_for = self.referenced_subscription(new.subscription_id).await;
             let id = PaymentId::new(now, self.randomness())?;
             let paid_for_cycle = paid_for.as_ref().map(|paid_for| paid_for.billing_cycle);
-            // Without a subscription the rest is checked all the same, to return all faults at once.
+            // If there is no such subscription, the rest is still checked, to return all faults at once.
             let cycle = paid_for_cycle.unwrap_or(BillingCycle::MONTHLY);
             let payment = Payment::create(new.clone(), cycle, id, now).map_err(Error::Invalid);
             let (paid_for, payment) = Error::all_faults(paid_for, payment)?;
@@ -60,8 +60,8 @@ impl SubscriptionService {
         self.store().list_as::<Payment>(query).await.map_err(Error::Store)
     }
 
-    /// A page of the payments of a subscription. It is not found if it neither exists nor has payments from
-    /// before it was deleted.
+    /// A page of the payments of a subscription. The result is [`Error::NotFound`] if the subscription does not exist
+    /// and has no payments from the time before it was deleted.
     pub async fn payments_of_subscription(
         &self,
         query: PaymentQuery,
@@ -143,7 +143,7 @@ impl SubscriptionService {
         .await
     }
 
-    /// Asks at once for a payment that failed; see `Billing::retry_payment`.
+    /// Requests a failed payment again at once; see `Billing::retry_payment`.
     pub(crate) async fn retry_payment(
         &self,
         id: PaymentId,
@@ -162,7 +162,7 @@ impl SubscriptionService {
                     paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
                 let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
                 let (Some(paid_for), Some(asked)) = (on_clock, current.to_collect()) else {
-                    // Callers manage a payment that pays for no period, whoever manages its subscription.
+                    // Callers manage a payment that pays for no period, even if the clock manages its subscription.
                     let is_theirs = by == ManagedBy::Provider || current.is_mirrored();
                     let by = if is_theirs { ManagedBy::Provider } else { ManagedBy::Caller };
                     let managed = Managed { by, fields: Vec::new() };

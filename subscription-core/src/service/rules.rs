@@ -1,7 +1,7 @@
-//! The port for the rules of billing.
+//! The interface between the service and the rules of billing.
 //!
-//! The service asks it what follows from a create, a change, a verb, a payment's report and the passing of
-//! time. Without billing, [`CallerRules`] decides: callers manage every subscription.
+//! The service calls these rules for each create, change, verb and report of a payment, and as time passes. Without
+//! billing, [`CallerRules`] decides: callers manage every subscription.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct RuleDecision {
     pub subscription: Subscription,
     /// The change, for its event.
     pub change: Change,
-    /// The payment to request.
+    /// The payment to request; `None` if no payment is requested.
     pub ask: Option<PaymentRequest>,
     /// True if the open payments of the subscription are cancelled.
     pub cancels_open_payments: bool,
@@ -50,16 +50,16 @@ pub struct PaymentRequest {
     pub cycle: BillingCycle,
     /// The currency of amount and value.
     pub currency: Currency,
-    /// From when on it is to be collected.
+    /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
 }
 
-/// The other payments of a subscription that have a period, when one of them is reported.
+/// The state of a subscription's other payments for periods, when one payment is reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherPayments {
-    /// One of them is [behind](Payment::is_behind).
+    /// True if one of them is [behind](Payment::is_behind).
     pub behind: bool,
-    /// One of those that are behind is to be tried: it is not failed, or has a next attempt.
+    /// True if a payment that is behind will be tried: it has not failed, or it has a next attempt.
     pub to_try: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct PaymentReport<'r> {
 pub struct ReportOutcome {
     /// The payment as it is to be written.
     pub payment: Payment,
-    /// The subscription, if it changes.
+    /// The subscription and what is written with it; `None` if the subscription does not change.
     pub subscription: Option<RuleDecision>,
 }
 
@@ -121,7 +121,7 @@ pub struct Step {
     pub at: Timestamp,
     /// The kind of step.
     pub kind: StepKind,
-    /// The subscription after it.
+    /// The subscription after the step, and what is written with it.
     pub outcome: RuleDecision,
 }
 
@@ -130,8 +130,8 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// True if subscriptions can be managed by the clock.
     fn bills(&self) -> bool;
 
-    /// A new subscription, with the payment to request. It is `imported` if the input has a status: its running
-    /// period is paid.
+    /// A new subscription, with the payment to request. `imported` is true if the input has a status: the running
+    /// period then counts as paid.
     fn create(
         &self,
         made: Subscription,
@@ -166,7 +166,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         now: Timestamp,
     ) -> ReportOutcome;
 
-    /// The earliest step of a subscription that is due at `now`.
+    /// The earliest step of a subscription that is due at `now`; `None` if no step is due.
     fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step>;
 }
 

@@ -65,9 +65,9 @@ impl SubscriptionService {
         Ok(Created { record: self.take_due_steps(made.record).await, replayed: false })
     }
 
-    /// Sets the manager, and the trial of the plan if it is the user's first subscription. Returns the document that
-    /// is written with a trial. It can be created only once for a user, so that of several subscriptions that are
-    /// created at the same time only one gets a trial.
+    /// Sets the default manager, and the plan's trial if this is the user's first subscription. If the subscription
+    /// gets this trial, returns a document that is written with the subscription. This document can be created only
+    /// once for a user: if several subscriptions are created at the same time, only one gets a trial.
     async fn set_defaults_of(
         &self,
         plan: &Plan,
@@ -99,7 +99,7 @@ impl SubscriptionService {
         Ok(self.store().list_as::<Subscription>(query).await?.items.is_empty())
     }
 
-    /// The subscription of an id.
+    /// The subscription with this id.
     pub async fn subscription(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
         let subscription =
             found(self.store().get_as::<Subscription>(&id).await, "subscription", id)?;

@@ -89,8 +89,8 @@ impl SubscriptionService {
         self.apply(id, version, &request, idempotency, decide).await
     }
 
-    /// Changes a subscription as `decide` says, if it is still at `version`, and once for each idempotency key.
-    /// `decide` returns the outcome and what is committed besides, or `None` if nothing changes.
+    /// Changes a subscription as `decide` says, if it is still at `version`, once for each idempotency key. `decide`
+    /// returns the outcome and the change set that is committed with it, or `None` if nothing changes.
     pub(crate) async fn apply<F>(
         &self,
         id: SubscriptionId,

@@ -87,8 +87,8 @@ impl Subscription {
         if fields.is_empty() { Ok(()) } else { Err(Managed { by, fields }) }
     }
 
-    /// The billing state after `changes`. If the subscription leaves its provider, the state of
-    /// [`BillingState::released`] is changed; if it stays with its provider, the state stays as it is.
+    /// The billing state after `changes`. If the subscription leaves its provider, the changes apply to what
+    /// [`BillingState::released`] leaves. While a provider manages it, the state stays as it is.
     pub(super) fn changed_billing(
         &self,
         changes: &SubscriptionChanges,

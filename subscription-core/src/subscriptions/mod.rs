@@ -82,8 +82,8 @@ pub struct Subscription {
     /// Its price, its credit and the times of its billing; `None` if none of them is set.
     #[serde(skip)]
     pub billing: Option<Box<BillingState>>,
-    /// A unique text of the user, or of the user and the product. It exists if a setting allows a user only one live
-    /// subscription, or only one for each product.
+    /// A unique text of the user, or of the user and the product. It is set only if a setting allows a user only one
+    /// live subscription, or only one for each product.
     #[serde(skip)]
     pub live_key: Option<Box<str>>,
 }
