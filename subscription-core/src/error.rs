@@ -253,7 +253,7 @@ pub enum Conflict {
     /// The maximum number of webhook endpoints already exists.
     #[error("there are already 100 endpoints")]
     EndpointLimit,
-    /// The secret of an endpoint was rotated, and the previous one still signs.
+    /// The secret of an endpoint was rotated, and the previous secret still signs deliveries.
     #[error(
         "the previous secret still signs deliveries: wait, or rotate with an overlap of 0 hours"
     )]

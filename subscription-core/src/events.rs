@@ -292,7 +292,7 @@ impl TypePattern {
     /// All events of plans, subscriptions and payments: `*`.
     pub const LEDGER: Self = Self { kind: None, change: None, status: None };
 
-    /// True if the event is of one of these types.
+    /// True if the type of the event is in this set.
     pub fn admits(&self, event: &Event) -> bool {
         let Event { subject, change, .. } = event;
         let is_kind =

@@ -46,7 +46,7 @@
 //! - **Retries are safe.** `create_plan_once` and its siblings create one record for each
 //!   [`Idempotency`](store::Idempotency) key; key and record are written together. `update_plan_if` and
 //!   its siblings refuse a record that has changed since the caller read it.
-//! - **Races have one winner.** Each method loads, decides and commits; if another writer was faster, it
+//! - **Races have one winner.** Each method loads, decides and commits. If another writer was faster, the method
 //!   decides again on the new state, a bounded number of times.
 //! - **Every change has an [`Event`](events::Event)**, written in the same commit:
 //!   [`SubscriptionService::events`] is an audit trail and a feed for webhooks.
@@ -74,13 +74,13 @@
 //!   OIDC by published keys (`OidcIdentities`), introspection (`IntrospectedIdentities`), a shared secret
 //!   (`SharedSecretIdentities`), or none at all, for development. The library has no HTTP client: bring
 //!   one that implements `auth::Fetch`.
-//! - A session has an access token that expires after ten minutes (Ed25519, ES256 or HS256) and a refresh
-//!   token that changes with each use. Two tabs that refresh at once, or a response that is lost, log
-//!   nobody out; a token that is used again later ends its session. Tokens are not stored.
+//! - A session has an access token that expires after ten minutes (Ed25519, ES256 or HS256) and a refresh token that
+//!   changes with each use. Nobody is logged out if two tabs refresh at the same time, or if a response is lost. A
+//!   token that is used again later ends its session. Tokens are not stored.
 //! - `Authentication::authenticate` reads the session each time, so a revocation takes effect at once on
 //!   every instance. `Authentication::authenticate_cached` caches for a moment.
-//! - A [`Client`](accounts::Client) is a program that calls: a public one is identified by its id, a
-//!   confidential one by a key of which only a keyed hash is stored. Each has its
+//! - A [`Client`](accounts::Client) is a program that calls the service. A public client is identified by its id, and
+//!   a confidential client by a key, of which only a keyed hash is stored. Each client has its
 //!   [`Scope`](accounts::Scope)s.
 //!
 //! The example `embed_auth` shows a host service that does all of it.

@@ -82,15 +82,15 @@ pub struct Client {
     pub name: Name,
     /// The kind: public or confidential.
     pub kind: ClientKind,
-    /// The scopes that it has.
+    /// The scopes that the client has.
     pub scopes: BTreeSet<Scope>,
-    /// The valid keys, newest first; none for a public client.
+    /// The valid keys, newest first; empty for a public client.
     pub keys: Vec<ClientKey>,
-    /// When it was revoked, until `Authentication::restore_client`.
+    /// When the client was revoked; `None` if it is not revoked. `Authentication::restore_client` ends a revocation.
     pub revoked_at: Option<Timestamp>,
-    /// The web origins whose pages may call as this client; none for a confidential one.
+    /// The web origins whose pages may call as this client; empty for a confidential client.
     pub origins: BTreeSet<WebOrigin>,
-    /// The source of its registration.
+    /// The source of the client's registration.
     pub source: ClientSource,
     /// When a server started whose settings file no longer listed the client. The client is refused until a settings
     /// file lists it again.

@@ -11,7 +11,7 @@ use crate::error::{Conflict, Error};
 use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::{FaultCode, InvalidTransition, Timestamp};
 
-/// The updated subscription as it is to be written; its version is that of the update.
+/// The updated subscription, ready to be written; it has the version of `after`.
 pub(super) fn change(
     before: &Subscription,
     mut after: Subscription,

@@ -51,8 +51,8 @@ pub(super) fn earliest(
     candidates.into_iter().flatten().min()
 }
 
-/// When the subscriber is reminded of the next renewal: once for each renewal, and before it. There is no reminder
-/// at the moment of the renewal, because the step of the renewal comes first.
+/// When the subscriber is reminded of the next renewal: once for each renewal, and before it. There is no reminder at
+/// the moment of the renewal, because the step of the renewal comes first. `None` if there is no reminder.
 fn reminder(
     subscription: &Subscription,
     billing: &BillingState,
@@ -78,7 +78,7 @@ fn reminder(
     Some(at.max(subscription.current_period_start()?))
 }
 
-/// True for every cycle of months or years, and for others of four weeks or more.
+/// True for every cycle of months or years, and for cycles of days or weeks that last four weeks or more.
 fn is_a_month_or_more(cycle: BillingCycle) -> bool {
     cycle.length().is_some_and(|(unit, count)| match unit {
         CycleUnit::Day => count >= 28,

@@ -1,4 +1,4 @@
-//! Billing: subscriptions that start, renew, fall behind, recover, pause and end by the clock.
+//! Billing: subscriptions that start, renew, become past due, recover, pause and end by the clock.
 //!
 //! The rules are pure functions, with the time as an argument. The service calls them through [`BillingRules`], for
 //! creates, updates, verbs and reports of payments.

@@ -1,4 +1,5 @@
-//! Periods of a subscription that the clock bills: how one starts, what it costs, and how many were missed.
+//! Periods of a subscription that the clock bills: how a period starts, what it costs, and how many periods were
+//! missed.
 
 use super::outcome::billing;
 use crate::payments::PaymentKind;

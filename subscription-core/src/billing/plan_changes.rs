@@ -108,7 +108,7 @@ impl Billing {
         Ok(Some((outcome, with)))
     }
 
-    /// The quote of a change, and guards on the plans that it depends on. `asks` says that a step requests a
+    /// The quote of a change, and guards on the plans that it depends on. `asks` is true if a due step requests a
     /// payment that is not stored yet.
     async fn quoted(
         &self,

@@ -55,8 +55,8 @@ impl Billing {
         Self { service, policy }
     }
 
-    /// The service with the rules of billing. Write through this one: a service without them does not know that
-    /// the clock manages subscriptions.
+    /// The service with the rules of billing. Write through this service: a service without these rules does not know
+    /// that the clock manages subscriptions.
     pub const fn service(&self) -> &SubscriptionService {
         &self.service
     }
@@ -77,8 +77,8 @@ impl Billing {
     /// Takes up to `limit` due steps, the longest due first: the steps of subscriptions, and then the retries of
     /// failed payments.
     ///
-    /// A step is one commit: the subscription, its event and the payment that it requests. A step that loses to
-    /// another writer is not taken; if it is still due, the next call finds it.
+    /// A step is one commit: the subscription, its event and the payment that it requests. If another writer is
+    /// faster, the step is not taken; if it is still due, the next call finds it.
     pub async fn advance(&self, limit: usize) -> Result<Advanced, Error> {
         let clock = self.service.by(Actor::Clock);
         let mut advanced = Advanced::default();

@@ -66,7 +66,7 @@ pub(super) fn act(
     Ok((next != *before).then(|| outcome(before, next, side_effects, policy, now)))
 }
 
-/// Cancels a subscription; true if its open payments are cancelled with it.
+/// Cancels a subscription. Returns true if its open payments are cancelled too.
 fn cancel(
     next: &mut Subscription,
     effective: Option<Effective>,

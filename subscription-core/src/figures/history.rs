@@ -21,7 +21,7 @@ use crate::values::{Amount, Timestamp};
 /// The largest number of months that can be shown.
 pub const MONTHS_MAX: usize = 60;
 
-/// The figures of the last months, the running one last. `docs/figures.md` defines each number.
+/// The figures of the last months, from the oldest to the running month. `docs/figures.md` defines each number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "defined in the guide")]
 pub struct Months {
@@ -67,7 +67,7 @@ pub struct MonthPayments {
 /// The bit for all months before the first stored month.
 const EARLIER: u64 = 1 << 63;
 
-/// The user of each subscription, and when it ends.
+/// The user of each subscription, and when the subscription ends, in microseconds.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions(HashMap<Uuid, (Uuid, i64), RandomState>);
 
@@ -105,7 +105,7 @@ pub(super) struct HistoryFold {
     months: Months,
     /// The number of the first month.
     first: i32,
-    /// The moments of the figures, a bit for each: the ends of the months, and `as_of`.
+    /// The moments of the figures: the end of each month, and `as_of` for the running month. Each moment has one bit.
     moments: Vec<i64>,
     /// The ids of the last payment that was read forwards from the oldest, and of the last that was read backwards
     /// from the newest.
@@ -254,7 +254,7 @@ impl HistoryFold {
     }
 }
 
-/// The bits of the moments before another one.
+/// The bits of the moments that lie before `at`.
 fn bits_before(moments: &[i64], at: i64) -> u64 {
     (1 << moments.partition_point(|moment| *moment < at)) - 1
 }

@@ -60,7 +60,7 @@ struct Reading<T> {
 }
 
 impl Figures {
-    /// The figures of a service, not yet read.
+    /// The figures of a service. Nothing is read yet.
     pub fn new(service: SubscriptionService) -> Self {
         Self::aged_by(service, SystemClock)
     }

@@ -30,13 +30,13 @@ use crate::values::{
 pub struct Payment {
     /// The payment's id, which never changes.
     pub id: PaymentId,
-    /// The subscription that it pays for, which may have been deleted since.
+    /// The subscription that the payment pays for. It may have been deleted since.
     pub subscription_id: SubscriptionId,
     /// The amount: more than 0, with at most as many digits after the point as the currency has.
     pub amount: Amount,
     /// The currency of the amount.
     pub currency: Currency,
-    /// Its id at the payment provider; unique where set.
+    /// The payment's id at the payment provider; unique where set.
     pub external_payment_id: Option<ExternalId>,
     /// The status of the payment.
     pub status: PaymentStatus,
@@ -48,7 +48,7 @@ pub struct Payment {
     pub updated_at: Timestamp,
     /// The number of times that the record was written.
     pub version: Version,
-    /// True once the payment was paid, even if it is refunded later: its subscription, amount and currency no
+    /// True once the payment was paid, even if it is refunded later. Then its subscription, amount and currency no
     /// longer change.
     #[serde(skip)]
     pub settled: bool,

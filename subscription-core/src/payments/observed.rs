@@ -15,7 +15,7 @@ pub struct ObservedPayment {
     pub amount: Amount,
     pub currency: Currency,
     pub status: PaymentStatus,
-    /// The period that it pays for, if the provider names one.
+    /// The period that the payment pays for; `None` if the provider names no period.
     pub period: Option<ObservedPeriod>,
 }
 

@@ -33,7 +33,7 @@ pub struct RequestedPayment {
     pub period_end: Option<Timestamp>,
     /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
-    /// The number of the attempt to collect it, from 1.
+    /// The number of the present attempt to collect the payment, from 1.
     pub attempt: u32,
     /// When a failed payment is to be collected again; `None` if it is not.
     pub next_attempt_at: Option<Timestamp>,
@@ -109,7 +109,7 @@ impl super::Payment {
         self.to_collect().map(|asked| asked.due_at)
     }
 
-    /// The number of the attempt to collect it, from 1; `None` if it is not collected here.
+    /// The number of the present attempt to collect the payment, from 1; `None` if it is not collected here.
     pub fn attempt(&self) -> Option<u32> {
         self.to_collect().map(|asked| asked.attempt)
     }

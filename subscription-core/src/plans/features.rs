@@ -23,7 +23,7 @@ fn features(text: &str) -> Result<&str, InvalidValue> {
 }
 
 impl Features {
-    /// The features one by one, without blanks around them and without empty ones.
+    /// Iterates over the features, without the blanks around them. Empty features are left out.
     pub fn list(&self) -> impl Iterator<Item = &str> {
         self.0.split(',').map(str::trim).filter(|feature| !feature.is_empty())
     }

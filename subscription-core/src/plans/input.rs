@@ -37,7 +37,7 @@ pub struct NewPlan {
 }
 
 impl NewPlan {
-    /// A plan with the required fields; the others are empty, zero or false.
+    /// A plan with the required fields. Every other field is empty, zero, false or `None`.
     pub fn new(name: Name, slug: Slug, price: Amount, billing_cycle: BillingCycle) -> Self {
         Self {
             name,

@@ -136,7 +136,7 @@ impl SubscriptionService {
         Self::builder(store).build()
     }
 
-    /// A service over `store` whose other parts can be chosen.
+    /// A builder of a service over `store`, with which the other parts can be chosen.
     pub fn builder(store: impl Store + 'static) -> ServiceBuilder {
         ServiceBuilder(Parts {
             store: Arc::new(store),
@@ -186,7 +186,7 @@ impl SubscriptionService {
         Ok(self.event_page(&EventQuery::after(after, limit)).await?.items)
     }
 
-    /// The events of a query, with the sequence to read on from and the bounds of the feed.
+    /// The events of a query, the sequence from which to read on, and the bounds of the feed.
     pub async fn event_page(&self, query: &EventQuery) -> Result<EventPage, Error> {
         Ok(self.store().events(query).await?)
     }

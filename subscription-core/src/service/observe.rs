@@ -12,7 +12,7 @@ use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// A record as it was read, if it exists, and as it is to be written, if it changes.
+/// A record before and after an observation.
 #[derive(Debug, Clone)]
 pub struct Followed<T> {
     /// The record as it was read; `None` if it is new.
@@ -26,7 +26,7 @@ pub struct Followed<T> {
 pub struct ObservedChanges {
     /// The changes, which the caller commits.
     pub changes: ChangeSet,
-    /// True if the subscription becomes a second live one, where a user may have only one.
+    /// True if the subscription becomes a second live subscription, although a setting allows a user only one.
     pub is_second_live: bool,
 }
 

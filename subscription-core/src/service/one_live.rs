@@ -1,4 +1,4 @@
-//! At most one live subscription for each user, or for each user and product, where a setting requests it.
+//! The limit of one live subscription for each user, or for each user and product, if a setting requests it.
 
 use super::{RuleDecision, SubscriptionService};
 use crate::error::{Conflict, Error};

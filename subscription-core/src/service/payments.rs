@@ -213,7 +213,7 @@ impl SubscriptionService {
         Ok(())
     }
 
-    /// The subscription of a payment that pays for a period, if the clock manages it.
+    /// The subscription of a payment; `None` if the clock does not manage it.
     async fn on_clock(&self, payment: &Payment) -> Result<Option<Arc<Subscription>>, Error> {
         let found = self.store().get_as::<Subscription>(&payment.subscription_id).await?;
         Ok(found.filter(|found| found.managed_by == ManagedBy::Clock))

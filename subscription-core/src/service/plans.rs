@@ -52,8 +52,8 @@ impl SubscriptionService {
 
     /// Changes a plan. If no field would get a different value, nothing is written.
     ///
-    /// Where a user may have one live subscription for each product, the product of a plan changes only while no
-    /// subscription has the plan.
+    /// If a setting allows a user only one live subscription for each product, the product of a plan can change only
+    /// while no subscription has the plan.
     pub async fn update_plan(&self, slug: &Slug, changes: PlanChanges) -> Result<Arc<Plan>, Error> {
         self.update_plan_if(slug, None::<Version>, changes).await
     }

@@ -15,7 +15,7 @@ pub(crate) trait ServiceRecord: Kind {
     fn version(&self) -> Version;
     /// The record as the result of a create that may be repeated.
     fn into_result(self: Arc<Self>) -> IdempotencyResult;
-    /// The record that an earlier create made, if it is of this kind.
+    /// The record that an earlier create made; `None` if it is of another kind.
     fn from_result(result: &IdempotencyResult) -> Option<Arc<Self>>;
 }
 

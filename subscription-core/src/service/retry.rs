@@ -109,7 +109,7 @@ impl SubscriptionService {
         self.tries(None, attempt).await
     }
 
-    /// Like [`retrying`](Self::retrying), for a change of an existing record: its writers take turns.
+    /// Like [`retrying`](Self::retrying), for a change of an existing record: the writers of the record take turns.
     ///
     /// `attempt` must not call this method: it could wait for its own turn.
     pub(crate) async fn retrying_on<T, F>(

@@ -27,7 +27,7 @@ pub struct RuleDecision {
 }
 
 impl RuleDecision {
-    /// A subscription that is written alone.
+    /// The decision to write a subscription, and nothing with it.
     pub const fn of(subscription: Subscription, change: Change) -> Self {
         Self { subscription, change, ask: None, cancels_open_payments: false }
     }
@@ -70,7 +70,7 @@ pub struct PaymentReport<'r> {
     pub before: &'r Payment,
     /// The payment after the update.
     pub after: Payment,
-    /// The next attempt that was sent with a failure. If absent, the schedule of retries decides.
+    /// The time of the next attempt that was sent with a failure. If absent, the schedule of retries decides.
     pub next_attempt_at: Field<Timestamp>,
 }
 
@@ -157,7 +157,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         now: Timestamp,
     ) -> Result<Option<RuleDecision>, Error>;
 
-    /// A payment with a period whose status was reported, and what follows for its subscription.
+    /// The payment after a report of its status, and the consequences for its subscription.
     fn report(
         &self,
         report: PaymentReport<'_>,

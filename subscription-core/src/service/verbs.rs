@@ -20,8 +20,8 @@ struct Request {
 
 /// # Verbs
 ///
-/// The methods that name a user change only a subscription of that user; another one is
-/// [`Error::NotFound`], as an unknown one is.
+/// A method that names a user changes only a subscription of that user. The subscription of another user is
+/// [`Error::NotFound`], like an unknown subscription.
 impl SubscriptionService {
     /// Cancels a subscription at the end of its period: see [`Subscription::cancel`]. Cancelling it again
     /// changes nothing.

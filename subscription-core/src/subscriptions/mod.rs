@@ -41,11 +41,11 @@ use crate::values::{
 pub struct Subscription {
     /// The subscription's id, which never changes.
     pub id: SubscriptionId,
-    /// The user who has it.
+    /// The user who has the subscription.
     pub user_id: UserId,
     /// The plan.
     pub subscription_plan_id: PlanId,
-    /// Its id at the payment provider; unique where set.
+    /// The subscription's id at the payment provider; unique where set.
     pub external_subscription_id: Option<ExternalId>,
     /// How often the subscription is paid.
     pub billing_cycle: BillingCycle,
@@ -76,7 +76,7 @@ pub struct Subscription {
     /// The manager of the subscription: it changes the status, and starts the periods.
     #[serde(default)]
     pub managed_by: ManagedBy,
-    /// The number of units that it pays for.
+    /// The number of units that the subscription pays for.
     #[serde(default)]
     pub quantity: Quantity,
     /// Its price, its credit and the times of its billing; `None` if none of them is set.
@@ -298,7 +298,7 @@ impl Subscription {
         Self { is_active: self.is_active_at(now), ..self.clone() }
     }
 
-    /// The schedule of its periods.
+    /// The schedule of the subscription's periods.
     pub fn schedule(&self) -> Schedule {
         Schedule::new(self.anchor_at.unwrap_or(self.starts_at), self.billing_cycle)
     }

@@ -139,7 +139,7 @@ impl Schedule {
             CycleUnit::Year => years()?,
         };
         let number = u32::try_from(units.checked_div(i64::from(count))?).ok()?;
-        // Months and years were counted without regard to the day and the hour, so this may be one too many.
+        // Months and years were counted without regard to the day and the hour, so the number may be one too high.
         if let Some(start) = self.start_of(number).filter(|start| *start <= at) {
             return Some((number, start));
         }

@@ -34,7 +34,7 @@ pub struct PlanChange {
     pub subscription_plan_id: Option<PlanId>,
     /// The billing cycle. If `None`, it is that of the named plan, or stays.
     pub billing_cycle: Option<BillingCycle>,
-    /// The quantity, which stays if `None`.
+    /// The quantity. If `None`, it stays.
     pub quantity: Option<Quantity>,
     /// When the change happens.
     pub effective: Effective,
