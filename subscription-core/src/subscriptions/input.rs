@@ -130,7 +130,7 @@ pub struct SubscriptionChanges {
     pub user_id: Option<UserId>,
     pub subscription_plan_id: Option<PlanId>,
     pub external_subscription_id: Field<ExternalId>,
-    /// The billing cycle from now on. If `None`, it is that of the new plan, or stays if the plan stays.
+    /// The billing cycle from now on. If `None`, it is the cycle of the new plan; without a new plan it stays.
     pub billing_cycle: Option<BillingCycle>,
     /// The next status, which the lifecycle must allow.
     pub status: Option<SubscriptionStatus>,

@@ -30,9 +30,9 @@ named_enum! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PlanChange {
-    /// The plan; the subscription keeps its own if `None`.
+    /// The plan. If `None`, the subscription stays with its plan.
     pub subscription_plan_id: Option<PlanId>,
-    /// The billing cycle. If `None`, it is that of the named plan, or stays.
+    /// The billing cycle. If `None`, it is the cycle of the named plan; without a named plan it stays.
     pub billing_cycle: Option<BillingCycle>,
     /// The quantity. If `None`, it stays.
     pub quantity: Option<Quantity>,
