@@ -1,7 +1,8 @@
 //! A cache of tokens that were authenticated recently.
 //!
-//! A revocation on this instance is seen at once: it stamps the session's slot, and an entry counts only
-//! while its slot has the stamp that was read before the session was.
+//! Each session belongs to a slot, and each slot has a stamp. A revocation on this instance changes the stamp of the
+//! session's slot. A cached entry is valid only while its slot has the stamp that was read before the session was read.
+//! So a revocation on this instance takes effect at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,7 @@ use super::Authenticated;
 use super::secret_cache::{SecretCache, hash};
 use crate::values::{SessionId, Timestamp};
 
-/// Number of slots. Sessions share them: a revocation invalidates a thousandth of the entries.
+/// Number of slots. Sessions share slots, so one revocation invalidates about a thousandth of all entries.
 const SLOTS: usize = 1_024;
 
 #[derive(Debug)]
@@ -36,7 +37,8 @@ impl AuthCache {
         Self { entries: SecretCache::of(entries), stamps, lag }
     }
 
-    /// The cached result for a token, if it is recent enough and its session was not changed here.
+    /// The cached result for a token. `None` if there is none, if it is too old, or if this instance has changed a
+    /// session of the same slot since.
     pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
         let entry = self.entries.get(&hash(token))?;
         let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);
@@ -54,7 +56,7 @@ impl AuthCache {
         self.entries.put(hash(token), Entry { found, checked_at, stamp });
     }
 
-    /// The stamp of a session's slot; read it before the session.
+    /// The stamp of a session's slot. The caller must read the stamp before it reads the session.
     pub(super) fn stamp(&self, session: SessionId) -> u64 {
         self.slot(session).map_or(0, |slot| slot.load(Ordering::SeqCst))
     }

@@ -27,14 +27,15 @@ impl Client {
         let mut secret = [0; SECRET_BYTES];
         ids.fill(&mut secret)?;
         let key_id = keys.current();
-        // The current key is always in the ring; were it not, this would match nothing.
+        // The current server key is always in the ring. If it were missing, the hash would be all zeros and match no
+        // secret.
         let hash = hash(keys, key_id, &self.id, &secret).unwrap_or_default();
         self.keys.insert(0, ClientKey { key_id, hash, created_at: now });
         self.keys.truncate(KEYS_MAX);
         Ok(format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(secret)).into())
     }
 
-    /// True if `credential` is the client's.
+    /// True if `credential` belongs to the client, and the client is live.
     pub(crate) fn accepts(&self, credential: &ClientCredential, keys: &ServerKeys) -> bool {
         let known = match (&credential.secret, self.kind) {
             (None, ClientKind::Public) => true,
@@ -75,7 +76,7 @@ impl ClientCredential {
         Some(Self { id: id.parse().ok()?, secret: whole.then_some(secret) }).filter(|_| whole)
     }
 
-    /// Compares the secret with no real hash, so that an unknown client takes as long as a known one.
+    /// Compares the secret with a hash of zeros, so that an unknown client gets its error as slowly as a known one.
     pub(crate) fn compare_in_vain(&self, keys: &ServerKeys) {
         if let Some(secret) = &self.secret {
             let hash = hash(keys, keys.current(), &self.id, secret);

@@ -20,7 +20,7 @@ use crate::values::{Slug, Version};
 pub struct CreatedClient {
     /// The client.
     pub client: Arc<Client>,
-    /// The value of its `client-id` header.
+    /// The credential: the value that the client sends in the header `client-id`.
     pub credential: SecretString,
 }
 
@@ -67,8 +67,8 @@ impl Authentication {
         }
     }
 
-    /// Makes a public client as a settings file has it, or makes the one of this id so. One that was
-    /// revoked stays revoked; one that had left the file is back.
+    /// Creates a public client as a settings file describes it, or updates the client that has this id. A client that
+    /// was revoked stays revoked. A client that was missing from the file until now is accepted again.
     pub async fn configure_client(&self, new: NewClient) -> Result<Arc<Client>, Error> {
         new.check()?;
         self.service()
@@ -76,7 +76,7 @@ impl Authentication {
                 let found = self.store().get_as::<Client>(&new.id).await?;
                 let Some(found) = found else {
                     return match self.make_client(new.clone(), ClientSource::File).await {
-                        // Somebody else was faster: look again.
+                        // Another writer created the client first: read it again.
                         Err(Error::Conflict(Conflict::ClientExists)) => {
                             Err(Error::Store(StoreError::Conflict(Key::Client(new.id.clone()))))
                         }
@@ -99,8 +99,8 @@ impl Authentication {
             .await
     }
 
-    /// Refuses the clients that came from a settings file and are not among those that it `names` now;
-    /// gives those that were good until then.
+    /// Refuses from now on the clients that came from a settings file but are not in `names`, the ids that the file has
+    /// now. Returns the clients that this call has marked as missing from the file.
     pub async fn refuse_unconfigured(&self, names: &[Slug]) -> Result<Vec<Arc<Client>>, Error> {
         let mut refused = Vec::new();
         for client in self.clients().await? {
@@ -119,7 +119,8 @@ impl Authentication {
         Ok(refused)
     }
 
-    /// Gives a confidential client another key; the key that preceded the current one stops working.
+    /// Adds a new key to a confidential client, and returns it. The current key stays valid, and the key before it
+    /// stops working.
     pub async fn rotate_client_key(&self, id: &Slug) -> Result<CreatedClient, Error> {
         self.service()
             .retrying(|| async {
@@ -143,7 +144,7 @@ impl Authentication {
             .await
     }
 
-    /// Shuts a client out, until [`restore_client`](Self::restore_client).
+    /// Revokes a client and deletes its keys. The client is refused until [`restore_client`](Self::restore_client).
     pub async fn revoke_client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
         self.service()
             .retrying(|| async {
@@ -158,7 +159,8 @@ impl Authentication {
             .await
     }
 
-    /// Lifts a revocation. A confidential client needs a new key then: its old ones are gone.
+    /// Lifts the revocation of a client. A confidential client then needs a new key, because the revocation has deleted
+    /// its keys.
     pub async fn restore_client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
         self.service()
             .retrying(|| async {
@@ -174,7 +176,7 @@ impl Authentication {
         found(self.store().get_as::<Client>(id).await, "client", id)
     }
 
-    /// Every client, by id.
+    /// All clients, in the order of their ids.
     pub async fn clients(&self) -> Result<Vec<Arc<Client>>, Error> {
         Ok(self.store().list_as::<Client>(ClientQuery::All).await?.items)
     }
@@ -188,7 +190,7 @@ impl Authentication {
         let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.get(&hash) {
             let client = self.store().get_as::<Client>(&accepting.id).await?;
-            // The client is read again: it may have got another key since, or been revoked.
+            // The client is read again, because it may have got another key or been revoked since it was cached.
             let same = |client: &Arc<Client>| {
                 Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
             };
@@ -210,7 +212,7 @@ impl Authentication {
         }
     }
 
-    /// Writes what a client is to be, unless it is so already.
+    /// Writes `wanted` as the next version of a client, unless it equals `found`.
     async fn rewrite_client(
         &self,
         found: Arc<Client>,
@@ -235,7 +237,7 @@ impl Authentication {
 }
 
 impl Client {
-    /// Says that the client may do something, or refuses.
+    /// Fails with [`Forbidden::ScopeMissing`] if the client does not have `scope`.
     pub fn require(&self, scope: Scope) -> Result<(), Error> {
         if self.scopes.contains(&scope) {
             Ok(())

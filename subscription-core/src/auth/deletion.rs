@@ -1,9 +1,8 @@
-//! Deleting an account: in one commit if it fits into one, else step by step.
+//! The deletion of an account: in one commit if the account fits, otherwise in several steps.
 //!
-//! An account that is too large for one commit is first marked as
-//! [closing](super::User::closing), then its subscriptions expire, and its sessions and the user go
-//! last, so that the caller can repeat the request until the end. A deletion that was interrupted is
-//! resumed by [`Authentication::finish_deletions`].
+//! An account that is too large for one commit is first marked as [closing](super::User::closing). Then its
+//! subscriptions expire. Its sessions and the user are deleted last, so that the caller can repeat the request until
+//! the deletion ends. [`Authentication::finish_deletions`] resumes a deletion that was interrupted.
 
 use crate::store::{SessionQuery, StoreExt as _, UserQuery};
 use std::collections::BTreeMap;
@@ -22,17 +21,17 @@ use crate::values::{SessionId, Timestamp, UserId, Version};
 
 /// # Deleting an account
 impl Authentication {
-    /// Deletes the account of `caller`, who must name it: its sessions and all that leads to the
-    /// person are gone, its subscriptions expire, its payments stay.
+    /// Deletes the account of `caller`. `auth_id` must be the id of this account. The sessions and all data that lead
+    /// to the person are deleted, the subscriptions expire, and the payments stay.
     ///
-    /// An account of up to [1,000 records](ChangeSet::RECORDS_MAX) is deleted in one commit. A larger
-    /// one takes several: the returned future must be driven to its end, so a server spawns it
-    /// instead of dropping it with the request. Until then the account's calls fail with
-    /// [`Conflict::AccountClosing`](crate::Conflict::AccountClosing), and
-    /// [`finish_deletions`](Self::finish_deletions) resumes what was interrupted.
+    /// An account of up to [1,000 records](ChangeSet::RECORDS_MAX) is deleted in one commit. A larger account needs
+    /// several commits. So the returned future must run to its end: a server spawns the future instead of dropping it
+    /// with the request. Until the deletion ends, the requests of the account fail with
+    /// [`Conflict::AccountClosing`](crate::Conflict::AccountClosing). [`finish_deletions`](Self::finish_deletions)
+    /// resumes a deletion that was interrupted.
     ///
-    /// A service that does not [check users](crate::ServiceBuilder::check_users) accepts
-    /// subscriptions for any user id, before and after.
+    /// A service that does not [check users](crate::ServiceBuilder::check_users) accepts subscriptions for any user id,
+    /// also for the id of a deleted account.
     pub async fn delete_account(&self, caller: &Authenticated, auth_id: &str) -> Result<(), Error> {
         let own = caller.claims.sub;
         if auth_id.parse() != Ok(own) {
@@ -43,15 +42,15 @@ impl Authentication {
         self.delete_user(&user, Actor::User(own)).await
     }
 
-    /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns their
-    /// number; call it at the start and now and then.
+    /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns the number of these
+    /// accounts. Call this method when the process starts, and then regularly.
     pub async fn finish_deletions(&self) -> Result<usize, Error> {
         let closing =
             self.store().list_as::<User>(UserQuery::Closing { limit: PageLimit::MAX }).await?.items;
         let mut finished = 0;
         let mut failed = None;
         for user in closing {
-            // One account that cannot be deleted does not keep the others waiting.
+            // An account that cannot be deleted must not stop the deletion of the others.
             match self.delete_user(&user, Actor::Clock).await {
                 Ok(()) => finished += 1,
                 Err(error) => failed = Some(error),
@@ -60,7 +59,7 @@ impl Authentication {
         failed.map_or(Ok(finished), Err)
     }
 
-    /// Deletes an account to the end.
+    /// Deletes an account completely, step by step.
     async fn delete_user(&self, user: &User, by: Actor) -> Result<(), Error> {
         let service = self.service().by(by);
         let step = || self.delete_step(&service, user.id);
@@ -68,14 +67,14 @@ impl Authentication {
         Ok(())
     }
 
-    /// Deletes an account, or as much of it as one commit takes; true if it is gone.
+    /// Deletes an account, or as many of its records as fit into one commit. True if the account is deleted.
     async fn delete_step(
         &self,
         service: &SubscriptionService,
         user_id: UserId,
     ) -> Result<bool, Error> {
         let user = self.store().get_as::<User>(&user_id).await?;
-        // Another caller or instance has finished it.
+        // Another caller or instance has finished the deletion.
         let Some(user) = user else { return Ok(true) };
         let now = service.now();
         let subscriptions = self.live_subscriptions(user_id, now).await?;
@@ -118,7 +117,7 @@ impl Authentication {
         user_id: UserId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        // Read again: much time has passed since all that belongs to the account was read.
+        // The user is read again, because much time has passed while the records of the account were read.
         let user = self.store().get_as::<User>(&user_id).await?;
         let Some(user) = user else { return Ok(()) };
         let version = user.version.next();
@@ -129,7 +128,7 @@ impl Authentication {
         self.store().commit(changes).await.map_err(Error::Store)
     }
 
-    /// The subscriptions of a user that are not expired, up to as many as one commit takes.
+    /// The subscriptions of a user that are not expired, at most [`ChangeSet::RECORDS_MAX`].
     async fn live_subscriptions(
         &self,
         user: UserId,
@@ -158,9 +157,10 @@ impl Authentication {
         }
     }
 
-    /// The live sessions of a user, and `enough` of the ended ones.
+    /// The live sessions of a user, and the ended ones: all of them, or at least `enough`.
     ///
-    /// The live ones are read first: a session that ends meanwhile is then found twice, and not never.
+    /// The live sessions are read first. So a session that ends between the two reads is found twice, and is never
+    /// missed.
     async fn all_sessions(
         &self,
         user: UserId,
@@ -190,8 +190,8 @@ impl Authentication {
     }
 }
 
-/// Adds to a change set that subscriptions expire, and that their open payments are cancelled if the clock manages
-/// them. False if there is no room for all of them.
+/// Adds to `changes` the expiry of subscriptions, and the cancellation of the open payments of those that the clock
+/// manages. False if the change set has no room for all of them.
 async fn expire(
     service: &SubscriptionService,
     subscriptions: &[Arc<Subscription>],

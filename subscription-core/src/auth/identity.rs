@@ -15,13 +15,13 @@ use crate::accounts::IdentityKey;
 use crate::server_keys::{BadKey, SECRET_BYTES_MIN};
 use crate::values::{Email, Timestamp};
 
-/// Longer identity tokens are refused before they are decoded.
+/// Maximum length of an identity token in bytes. A longer token is refused before it is decoded.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;
 
 /// A person as an identity provider describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The provider, and its name for the person.
+    /// The provider, and the id that the provider has for the person.
     pub key: IdentityKey,
     /// The person's address, if the provider sent it.
     pub email: Option<Email>,
@@ -32,7 +32,7 @@ pub struct Identity {
 /// The reason why an identity token was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityRefused {
-    /// The token was not issued by the provider, not for us, or has expired.
+    /// The token was not issued by the provider, is not for this service, or has expired.
     #[error("the identity token was not accepted")]
     Rejected,
     /// The provider cannot be reached.
@@ -43,8 +43,8 @@ pub enum IdentityRefused {
 /// Verifies identity tokens.
 #[async_trait]
 pub trait IdentityVerifier: Send + Sync + fmt::Debug {
-    /// Verifies a token at `now`. `claimed` is the address that the caller sent along; except in
-    /// development it proves nothing.
+    /// Verifies a token at `now`. `claimed` is the e-mail address that the caller sent with the token. It proves
+    /// nothing, except in development.
     async fn verify(
         &self,
         token: &SecretString,
@@ -53,7 +53,7 @@ pub trait IdentityVerifier: Send + Sync + fmt::Debug {
     ) -> Result<Identity, IdentityRefused>;
 }
 
-/// Accepts everybody: any token that is not blank proves the address sent along with it.
+/// Accepts everybody: a token that is not blank is enough to prove the address that the caller sent with it.
 ///
 /// For development on one's own machine only.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,7 +93,7 @@ pub struct SharedSecretIdentities {
 }
 
 impl SharedSecretIdentities {
-    /// A secret of at least 32 bytes.
+    /// Accepts the tokens that are signed with `secret`, which must have at least 32 bytes.
     pub fn new(trust: Trust, secret: &SecretSlice<u8>) -> Result<Self, BadKey> {
         let secret = secret.expose_secret();
         if secret.len() < SECRET_BYTES_MIN {
@@ -147,7 +147,8 @@ impl Audience {
     }
 }
 
-/// True if a token that expires and begins at these seconds is valid at `now`.
+/// True if a token is valid at `now`. `expires` and `begins` are seconds since 1970; `None` sets no limit. Each may
+/// differ from `now` by up to [`LEEWAY_SECONDS`].
 fn is_valid(expires: Option<u64>, begins: Option<u64>, now: Timestamp) -> bool {
     let now = seconds(now);
     expires.is_none_or(|at| now < at.saturating_add(LEEWAY_SECONDS))
@@ -183,7 +184,7 @@ impl Trust {
     ) -> Option<Identity> {
         let key = IdentityKey {
             issuer: self.issuer.parse().ok()?,
-            // Taken as it is: a subject that differs by a blank is another person.
+            // A subject that parsing would change is refused: a subject that differs by a blank is another person.
             subject: subject
                 .parse()
                 .ok()
@@ -213,7 +214,8 @@ impl Trust {
         }
         let answer: Introspection = read_object(answer)?;
         let for_us = answer.aud.is_some_and(|audience| audience.names(&self.audience));
-        // The issuer is the endpoint that was asked; one that it names must be the same.
+        // The response need not name its issuer, because the issuer is the endpoint that we called. If the response
+        // names an issuer, it must be the same.
         let by_issuer = answer.iss.is_none_or(|issuer| issuer == self.issuer);
         let valid = is_valid(answer.exp, answer.nbf, now);
         if !answer.active || !by_issuer || !for_us || !valid {

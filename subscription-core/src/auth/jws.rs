@@ -1,8 +1,8 @@
 //! Signed tokens in compact form (JWS): parsed strictly, then verified with a key.
 //!
-//! Of `jsonwebtoken` only signatures and key formats are used: header and claims are parsed here,
-//! because the crate parses leniently (an unknown header passes, a future `nbf` passes, leeway is a
-//! minute, the time is the machine's). The key fixes the algorithm; the token's header is
+//! The crate `jsonwebtoken` is used only for signatures and key formats. The header and the claims are parsed here,
+//! because the crate parses them leniently: it accepts an unknown header field and an `nbf` in the future, its leeway
+//! is a minute, and its time is the machine's. The key determines the algorithm; the algorithm in the token's header is
 //! only compared with it.
 
 use base64::Engine as _;
@@ -32,7 +32,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its name in a token's header.
+    /// The name of the algorithm in a token's header.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EdDsa => "EdDSA",
@@ -57,10 +57,10 @@ impl Algorithm {
 /// Header fields by which a token could choose the key or the way it is verified.
 const FORBIDDEN: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "b64", "zip"];
 
-/// Maximum length of a key id that is looked up.
+/// Maximum length of a key id in bytes. A token with a longer key id is refused.
 const KEY_ID_BYTES_MAX: usize = 128;
 
-/// A parsed token; nothing in it may be trusted before [`Compact::verify`].
+/// A parsed token. Nothing in it may be trusted before [`Compact::verify`] has returned the claims.
 #[derive(Debug)]
 pub(crate) struct Compact<'a> {
     message: &'a str,
@@ -74,7 +74,8 @@ pub(crate) struct Compact<'a> {
 }
 
 impl<'a> Compact<'a> {
-    /// Parses a token of at most `bytes_max`; `None` if it is longer, malformed or brings its own key.
+    /// Parses a token. `None` if the token is longer than `bytes_max` bytes, is malformed, or has one of the
+    /// [`FORBIDDEN`] header fields, such as a key of its own.
     pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Option<Self> {
         if token.len() > bytes_max {
             return None;
@@ -112,7 +113,7 @@ impl<'a> Compact<'a> {
         })
     }
 
-    /// The claims, if the token was signed with the counterpart of `key`.
+    /// The claims, if `key` verifies the signature of the token; otherwise `None`.
     pub(crate) fn verify(&self, key: &VerifyingKey) -> Option<Vec<u8>> {
         if self.algorithm != key.algorithm.as_str() {
             return None;
@@ -126,7 +127,7 @@ impl<'a> Compact<'a> {
 
 /// Parses a JSON object without duplicate fields.
 ///
-/// Serde alone also accepts a struct as an array of its fields' values, and ignores duplicates of a field
+/// Serde alone would also accept a struct as an array of its fields' values, and would ignore duplicates of a field
 /// that is not used.
 pub(crate) fn read_object<T: DeserializeOwned>(json: &[u8]) -> Option<T> {
     object(json).ok()?;
@@ -141,7 +142,8 @@ pub(crate) struct VerifyingKey {
 }
 
 impl VerifyingKey {
-    /// Parses a public key of a JWK set, if its kind is supported and meant for signatures.
+    /// Parses a public key of a JWK set. `None` if the key cannot be read, is not for signatures, or has an algorithm
+    /// that is not `allowed`.
     pub(crate) fn from_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Option<Self> {
         use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, KeyOperations, PublicKeyUse};
         let for_signatures =
@@ -150,7 +152,8 @@ impl VerifyingKey {
         if !for_signatures || !operations.is_none_or(|all| all.contains(&KeyOperations::Verify)) {
             return None;
         }
-        // A key that names its algorithm is used for that one; else its type must leave no choice.
+        // A key that names its algorithm is used for that algorithm. Any other key is used for the first algorithm of
+        // its type.
         let named = jwk.common.key_algorithm.map(|algorithm| algorithm.to_string());
         let by_type: &[Algorithm] = match &jwk.algorithm {
             AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
@@ -160,7 +163,7 @@ impl VerifyingKey {
                 &[Algorithm::Es256]
             }
             AlgorithmParameters::RSA(_) => &[Algorithm::Rs256, Algorithm::Ps256],
-            // Other curves, shared secrets in public, and what is yet to come.
+            // Refused are other curves, shared secrets, which must not be public, and types that may be added later.
             AlgorithmParameters::EllipticCurve(_)
             | AlgorithmParameters::OctetKeyPair(_)
             | AlgorithmParameters::OctetKey(_)
@@ -173,7 +176,7 @@ impl VerifyingKey {
         DecodingKey::from_jwk(jwk).ok().map(|key| Self { algorithm, key })
     }
 
-    /// A shared secret.
+    /// A key that verifies HS256 tokens with a shared secret.
     pub(crate) fn shared(secret: &[u8]) -> Self {
         Self { algorithm: Algorithm::Hs256, key: DecodingKey::from_secret(secret) }
     }
@@ -185,7 +188,7 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// Signs `claims` under a header.
+/// Signs `claims` with a header, and returns the token in compact form.
 pub(crate) fn sign(
     header: &impl serde::Serialize,
     claims: &impl serde::Serialize,

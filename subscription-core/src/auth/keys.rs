@@ -58,7 +58,7 @@ impl SigningKey {
         if secret.len() < SECRET_BYTES_MIN {
             return Err(BadKey::TooShort);
         }
-        // The id is public: it is made with the secret, but does not reveal it.
+        // The key id is public. It is an HMAC with the secret as its key, and does not reveal the secret.
         let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|_| BadKey::TooShort)?;
         mac.update(b"key id");
         let id = URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes());
@@ -81,12 +81,12 @@ impl SigningKey {
         Ok(Self { id, algorithm, key, checks, public: Some(jwk) })
     }
 
-    /// Names the key in a token's header; the same key always has the same name.
+    /// The id of the key in a token's header. The same key always has the same id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The algorithm that it signs with.
+    /// The algorithm that the key signs with.
     pub const fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
@@ -100,8 +100,8 @@ impl std::fmt::Debug for SigningKey {
 
 /// The keys of our own access tokens.
 ///
-/// To rotate, build a ring that signs with the new key and still verifies with the old one; remove the
-/// old one when the last token that it signed has expired.
+/// To rotate the key, build a ring that signs with the new key and still verifies with the old key. Remove the old key
+/// when the last token that it signed has expired.
 #[derive(Debug, Clone)]
 pub struct KeyRing {
     signing: SigningKey,
@@ -126,7 +126,7 @@ impl KeyRing {
         Ok(self)
     }
 
-    /// The public keys as a JWK set; a shared secret is not in it.
+    /// The public keys as a JWK set. A shared secret is left out.
     pub fn public_keys(&self) -> serde_json::Value {
         let keys = std::iter::once(&self.signing).chain(self.retired.values());
         serde_json::json!({ "keys": keys.filter_map(|key| key.public.as_ref()).collect::<Vec<_>>() })

@@ -1,7 +1,8 @@
 //! Authentication: identities, accounts, sessions, tokens and clients.
 //!
-//! A person proves who they are to an identity provider; an [`IdentityVerifier`] checks the token
-//! of that provider, and [`Authentication`] opens a session. From then on the session has its own tokens: an access token of ten minutes, and a refresh token that changes with each use.
+//! A person proves who they are to an identity provider. An [`IdentityVerifier`] checks the token that the provider
+//! issued, and [`Authentication`] opens a session. The session has tokens of its own: an access token, which is valid
+//! for ten minutes by default, and a refresh token, which changes with each use.
 
 mod cache;
 mod client_keys;
@@ -54,7 +55,7 @@ use crate::service::SubscriptionService;
 pub struct Authenticated {
     /// The claims of the token.
     pub claims: Arc<AccessClaims>,
-    /// Its session.
+    /// The session of the token.
     pub session: Arc<Session>,
 }
 
@@ -66,7 +67,7 @@ pub struct AuthSettings {
     pub issuer: String,
     /// The audience of our access tokens.
     pub audience: String,
-    /// How long an access token is good: 10 minutes.
+    /// How long an access token is valid: 10 minutes.
     pub access_lifetime: Duration,
     /// How long a session lasts without being refreshed: 14 days.
     pub idle_lifetime: Duration,
@@ -74,15 +75,17 @@ pub struct AuthSettings {
     pub session_lifetime: Duration,
     /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,
-    /// Maximum number of live sessions of a user with one client: 20. One more revokes the oldest.
+    /// Maximum number of live sessions of a user with one client: 20. If one more is opened, the oldest is revoked.
     pub sessions_per_client: usize,
-    /// Maximum number of live sessions opened with one identity token: 5. One more revokes the oldest.
+    /// Maximum number of live sessions that were opened with one identity token: 5. If one more is opened, the oldest
+    /// is revoked.
     pub sessions_per_identity_token: usize,
     /// How often a session's last use is written: every 5 minutes.
     pub seen_every: Duration,
     /// How long an ended session is stored, so that its tokens get an exact error: 7 days.
     pub ended_kept: Duration,
-    /// Maximum number of ended sessions stored for a user: 100. The longest ended are deleted first.
+    /// Maximum number of ended sessions stored for a user: 100. If there are more, the sessions that ended first are
+    /// deleted.
     pub ended_per_user: usize,
 }
 
@@ -122,9 +125,9 @@ crate::with_fields! {
 
 /// Accounts, sessions, tokens and clients over the store of a [`SubscriptionService`].
 ///
-/// Clones share their parts. Each method loads, decides and commits, as those of the service do;
-/// sign-in, refresh, revocation and deletion of one user never interleave, because each writes a
-/// record that the others have read.
+/// Clones share their parts. Each method loads records, decides, and commits, like the methods of the service. Sign-in,
+/// refresh, revocation and deletion of one user never interleave: each of them writes a record that the others have
+/// read, so only one of two concurrent commits succeeds.
 #[derive(Debug, Clone)]
 pub struct Authentication(Arc<AuthParts>);
 
@@ -136,8 +139,8 @@ struct AuthParts {
     server_keys: ServerKeys,
     settings: AuthSettings,
     cache: Option<AuthCache>,
-    /// The clients of credentials that were verified, as they were then. Without this cache the keyed hash is the
-    /// most expensive part of a small request.
+    /// The clients whose credentials were verified, each as it was at that moment. Without this cache, the keyed hash
+    /// of the credential would be the most expensive part of a small request.
     accepted: SecretCache<Arc<Client>>,
 }
 
@@ -153,8 +156,8 @@ impl AuthenticationBuilder {
         self
     }
 
-    /// Caches tokens that [`Authentication::authenticate_cached`] accepted, for at most `lag`: about
-    /// `entries` of them, at times up to twice as many; none if `entries` is zero.
+    /// Caches the tokens that [`Authentication::authenticate_cached`] accepted, each for at most `lag`. The cache has
+    /// about `entries` tokens, and at times up to twice that number. If `entries` is zero, nothing is cached.
     pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
         self.0.cache = Some(AuthCache::new(entries, lag));
         self
@@ -168,11 +171,12 @@ impl AuthenticationBuilder {
 
 /// # Building
 impl Authentication {
-    /// Accounts in the store of `service`. `verifier` checks identity tokens, `keys` sign access tokens,
-    /// `server_keys` protect refresh tokens and client keys.
+    /// Begins an [`Authentication`] whose accounts are in the store of `service`. `verifier` checks identity tokens,
+    /// `keys` sign access tokens, and `server_keys` protect refresh tokens and client keys.
     ///
-    /// Events of clients name the [actor of the service](SubscriptionService::by), those of accounts and
-    /// sessions the user, or the clock where nobody asked.
+    /// The actor of an event of a client is the [actor of the service](SubscriptionService::by). The actor of an event
+    /// of an account or a session is the user, or the clock if the event has no request, unless the caller of a method
+    /// names the actor.
     pub fn builder(
         service: SubscriptionService,
         verifier: Arc<dyn IdentityVerifier>,

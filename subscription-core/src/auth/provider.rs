@@ -1,4 +1,4 @@
-//! Identity providers on the network: OIDC by published keys, and introspection.
+//! Identity providers on the network: OpenID Connect (OIDC) with published keys, and token introspection.
 //!
 //! The library has no HTTP client: the embedder implements [`Fetch`].
 
@@ -44,8 +44,8 @@ pub struct OidcIdentities {
 
 /// A fetch in progress.
 ///
-/// It outlives the caller that began it: a caller that disconnects would otherwise leave the others
-/// without keys until the next fetch is due, and could do so repeatedly.
+/// The fetch outlives the caller that began it. Otherwise a caller that disconnects would cancel the fetch, and the
+/// other callers would have no keys until the next fetch is due. Such a caller could do so repeatedly.
 #[derive(Default)]
 struct Flight(Option<PendingFetch>);
 
@@ -55,7 +55,7 @@ impl Flight {
     /// Waits for the response; `None` if no fetch is in progress.
     async fn landed(&mut self) -> Option<Result<Vec<u8>, FetchFailed>> {
         poll_fn(|context| {
-            // Taken out while it is polled, so that one that panics is not met again.
+            // The fetch is removed while it is polled, so that a fetch that panics is not polled again.
             let Some(mut fetch) = self.0.take() else { return Poll::Ready(None) };
             let polled = fetch.as_mut().poll(context);
             if polled.is_pending() {
@@ -75,7 +75,7 @@ impl fmt::Debug for Flight {
 
 #[derive(Debug, Default)]
 struct KnownKeys {
-    /// Keys with their ids, if any, in the order of the set.
+    /// The keys in the order of the key set, each with its id, if it has one.
     keys: Vec<(Option<String>, VerifyingKey)>,
     fetched_at: Option<Timestamp>,
     tried_at: Option<Timestamp>,
@@ -93,12 +93,14 @@ impl OidcIdentities {
         }
     }
 
-    /// The key of an id; fetched if it is unknown and the last fetch is long enough ago.
+    /// The key of an id. If the key is unknown or too old, the keys are fetched, unless the last fetch was less than
+    /// [`FETCH_EVERY`] ago.
     async fn key(&self, id: Option<&str>, now: Timestamp) -> Result<VerifyingKey, IdentityRefused> {
         if let Some(key) = self.known_key(id, now, true) {
             return Ok(key);
         }
-        // One fetches, the others wait for it; but not those whose key was good an hour ago.
+        // One caller fetches the keys, and the others wait for the result. A caller whose key is known does not wait,
+        // even if the key is too old.
         let mut flight = match (self.flight.try_lock(), self.known_key(id, now, false)) {
             (Some(flight), _) => flight,
             (None, Some(key)) => return Ok(key),
@@ -125,7 +127,7 @@ impl OidcIdentities {
         let found = match (id, known.keys.as_slice()) {
             // If two keys have the same id, the first one is used.
             (Some(id), keys) => keys.iter().find(|(known, _)| known.as_deref() == Some(id)),
-            // A provider with one key need not name it.
+            // A token of a provider with one key need not name the key.
             (None, [only]) => Some(only),
             (None, _) => None,
         };
@@ -136,7 +138,7 @@ impl OidcIdentities {
         !self.known.read().unwrap_or_else(PoisonError::into_inner).keys.is_empty()
     }
 
-    /// True at most once in [`FETCH_EVERY`].
+    /// True if a fetch may begin now: at most once in [`FETCH_EVERY`].
     fn may_try(&self, now: Timestamp) -> bool {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if known.tried_at.is_some_and(|at| is_within(FETCH_EVERY, at, now)) {
@@ -170,7 +172,7 @@ fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }
 
-/// The supported keys of a JWK set; an error if there are none, so that the old ones stay in use.
+/// The supported keys of a JWK set. A set without such keys is an error, so that the old keys stay in use.
 fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFailed> {
     #[derive(serde::Deserialize)]
     struct AnyKeys {
@@ -180,7 +182,7 @@ fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFa
         return Err(FetchFailed::new("the key set is too large"));
     }
     let set: AnyKeys = serde_json::from_slice(body).map_err(FetchFailed::new)?;
-    // One by one: a key of a kind that nobody knows yet must not hide the others.
+    // Each key is parsed on its own, so that a key of an unknown type does not hide the others.
     let keys = set.keys.into_iter().filter_map(|key| {
         let jwk: Jwk = serde_json::from_value(key).ok()?;
         let key = VerifyingKey::from_jwk(&jwk, &ALGORITHMS)?;
@@ -216,7 +218,7 @@ pub struct IntrospectedIdentities {
 }
 
 impl IntrospectedIdentities {
-    /// Introspects at `endpoint`, as `client` with its secret.
+    /// Introspects tokens at `endpoint`. `client` is the id and the secret by which this service authenticates there.
     pub fn new(
         trust: Trust,
         endpoint: Url,

@@ -6,14 +6,15 @@ use std::time::Duration;
 use crate::accounts::{Revocation, RevocationReason, Session};
 use crate::values::Timestamp;
 
-/// How long the previous refresh token is still accepted; both may be zero.
+/// How long the previous refresh token is still accepted. A duration of zero means that it is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefreshWindows {
-    /// The previous token is accepted for this long after the rotation: two tabs refresh at once.
+    /// How long after the rotation the previous token is accepted in any case, because two browser tabs may refresh at
+    /// once.
     pub overlap: Duration,
-    /// The previous token is accepted for this long if its successor was not used: the response was
-    /// lost.
+    /// How long after the rotation the previous token is accepted if its successor was not used, because the response
+    /// may have been lost.
     pub lost_answer: Duration,
 }
 
@@ -30,20 +31,20 @@ crate::with_fields! {
     }
 }
 
-/// The action for a genuine refresh token: the first two accept it, all others refuse it.
+/// The decision on a genuine refresh token. `Rotate` and `Repeat` accept the token, all others refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Start the next generation and issue new tokens.
     Rotate,
     /// Return the current refresh token again, with a new access token.
     Repeat,
-    /// Its session was revoked.
+    /// The session of the token was revoked.
     Revoked,
-    /// Its session has expired.
+    /// The session of the token has expired.
     Expired,
-    /// Its generation is ahead of the session: the database was restored from a backup.
+    /// The generation of the token is ahead of the session's: the database was restored from a backup.
     Ahead,
-    /// It was used before: somebody else may have it too.
+    /// The token was used before, so somebody else may have it too.
     Reused,
 }
 
@@ -98,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The session after a token of `generation` was used, or `None` if that need not be written yet.
+    /// The session after an access token of `generation` was used. `None` if this use need not be written yet.
     pub(super) fn seen(&self, generation: u32, every: Duration, now: Timestamp) -> Option<Self> {
         let used = generation == self.generation && !self.successor_used;
         let long_ago = now >= self.last_seen_at.saturating_add(every);

@@ -1,8 +1,8 @@
 //! Refresh tokens: derived from the session's row, verified against it, stored nowhere.
 //!
-//! A token is the session's id and generation under a MAC whose key is derived from a server key and
-//! a salt in the row. So the current token can be derived again when a response was lost, and the
-//! rows alone are not enough to forge one.
+//! A token has the session's id and generation, and a MAC over them. The key of the MAC is derived from a server key
+//! and a salt in the row. So the current token can be derived again when a response was lost, and the rows alone are
+//! not enough to forge a token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,11 +16,11 @@ use crate::values::SessionId;
 
 const PREFIX: &str = "srt_";
 const FORMAT: u8 = 1;
-/// Format, key id, session, generation.
+/// The number of bytes before the MAC: format, key id, session, generation.
 const HEAD_BYTES: usize = 1 + 1 + 16 + 4;
 const MAC_BYTES: usize = 32;
 
-/// A parsed refresh token; not to be trusted before [`RefreshToken::is_genuine`].
+/// A parsed refresh token. It must not be trusted before [`RefreshToken::is_genuine`] has returned true.
 #[derive(Clone, Copy)]
 pub(crate) struct RefreshToken {
     key_id: u8,
@@ -43,7 +43,7 @@ impl RefreshToken {
         (format == FORMAT).then_some(Self { key_id, session, generation, mac })
     }
 
-    /// The token of a session's current generation.
+    /// The token of a session's current generation. `None` if the session's server key is no longer in the ring.
     pub(crate) fn of(session: &Session, keys: &ServerKeys) -> Option<SecretString> {
         let head = head(session.key_id, session.id, session.generation);
         let mac = keys.mac(session.key_id, "refresh token", &session.salt, &head)?;
@@ -51,9 +51,10 @@ impl RefreshToken {
         Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)).into())
     }
 
-    /// True if we made it for this session.
+    /// True if this service issued the token for this session.
     ///
-    /// The current token uses the key that the row names; earlier ones may use an older key.
+    /// A token of the current generation must use the server key that the row names. A token of an earlier generation
+    /// may use an older key.
     pub(crate) fn is_genuine(&self, session: &Session, keys: &ServerKeys) -> bool {
         let head = head(self.key_id, self.session, self.generation);
         let mac = keys.mac(self.key_id, "refresh token", &session.salt, &head);

@@ -14,7 +14,8 @@ use crate::values::{SessionId, Slug, Timestamp, UserId};
 
 /// # Revocation
 impl Authentication {
-    /// Revokes the session of a token and returns how many were revoked: 0 if it had ended.
+    /// Revokes the session of an access token. Returns the number of revoked sessions: 1, or 0 if the session had
+    /// already ended.
     ///
     /// An expired token is accepted, if it is genuine.
     pub async fn logout(
@@ -49,8 +50,8 @@ impl Authentication {
         self.revoke(caller, Some(caller.claims.sid)).await
     }
 
-    /// Revokes every session of a user on behalf of `actor`, and returns their number: 0 if there is none,
-    /// and then nothing is written.
+    /// Revokes every session of a user on behalf of `actor`, and returns the number of these sessions. If there are
+    /// none, nothing is written.
     pub async fn revoke_sessions_of(&self, id: UserId, actor: Actor) -> Result<usize, Error> {
         self.revoke_sessions(|| self.user_by_id(id), None, &actor).await
     }
@@ -64,7 +65,7 @@ impl Authentication {
         self.revoke_sessions(user, keep, &Actor::User(caller.claims.sub)).await
     }
 
-    /// Revokes all sessions but one of the user that `read` returns.
+    /// Revokes the sessions of the user that `read` returns, except the session `keep`.
     async fn revoke_sessions<F>(
         &self,
         read: impl Fn() -> F + Send + Sync,
@@ -74,7 +75,8 @@ impl Authentication {
     where
         F: Future<Output = Result<Arc<User>, Error>> + Send,
     {
-        // In one commit with the user and the surplus, unless they are more than one takes.
+        // One commit revokes the sessions, writes the user and deletes the surplus. If there are too many sessions for
+        // one commit, there are several.
         let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
         let mut ended = 0;
         let identity = read().await?.identity.clone();
@@ -103,13 +105,15 @@ impl Authentication {
         if sessions.is_empty() {
             return Ok(0);
         }
-        // The user is written too: a sign-in that has not seen this must decide again.
+        // The user is written too: a concurrent sign-in that has not seen the revocation then fails to commit, and
+        // decides again.
         let user = User { updated_at: now, version: user.version.next(), ..user.clone() };
         let reason = RevocationReason::RevokeAll;
         self.end(actor, user.id, &sessions, reason, Some(user), now).await
     }
 
-    /// Commits the revocation of sessions of one user, and deletes ended ones that exceed the limit.
+    /// Commits the revocation of `sessions` of one user. The same commit deletes the user's ended sessions that exceed
+    /// the limit.
     pub(super) async fn end(
         &self,
         actor: Actor,
@@ -147,8 +151,8 @@ impl Authentication {
         Ok(sessions.len())
     }
 
-    /// Commits changes that end sessions and invalidates their cached tokens, even if the commit's outcome
-    /// is unknown.
+    /// Commits changes that end sessions. The cached tokens of these sessions are invalidated even if the outcome of
+    /// the commit is unknown.
     pub(super) async fn commit_ending(
         &self,
         changes: ChangeSet,

@@ -8,8 +8,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Maximum number of entries in a part; one more evicts the oldest. Hashes are spread evenly, so with
-/// twice the average as its limit a part is rarely full.
+/// Maximum number of entries in a part. One more entry evicts the oldest. The limit is twice the average number of
+/// entries, and hashes are spread evenly, so a part is rarely full.
 const PART_MAX: usize = 8;
 
 /// Maximum number of parts: four million secrets are enough for one process.
@@ -28,8 +28,8 @@ fn is(known: &SecretHash, hash: &SecretHash) -> bool {
 
 /// Caches one value for each of about `most` secrets.
 ///
-/// Every request reads one or two of these caches, so a read does no bookkeeping: eviction drops the
-/// oldest entry of a part, however often it was read.
+/// Every request reads one or two of these caches, so a read does no bookkeeping. Eviction removes the oldest entry of
+/// a part, even if that entry was read often.
 pub(super) struct SecretCache<V> {
     parts: Box<[Mutex<Part<V>>]>,
 }

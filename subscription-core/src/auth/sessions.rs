@@ -35,7 +35,7 @@ impl Authentication {
         self.service()
             .retrying_on(Key::Session(token.session), || async {
                 let session = self.store().get_as::<Session>(&token.session).await?;
-                // One error for a token that was forged, is unknown, or is another client's.
+                // A token that is forged, unknown or another client's always gets the same error.
                 let session = session
                     .filter(|session| token.is_genuine(session, &self.0.server_keys))
                     .filter(|session| session.client_id == *client_id)
@@ -83,10 +83,10 @@ impl Authentication {
         Ok(signed_in)
     }
 
-    /// Checks an access token of a client against its session as it is now.
+    /// Checks an access token of a client, and that its session is live now.
     ///
-    /// It reads the session each time, so a revocation on any instance takes effect at once. The first
-    /// use of a token after a refresh is written to the session, and then every few minutes.
+    /// The session is read each time, so a revocation on any instance takes effect at once. The time of the last use is
+    /// written to the session at the first use of a token after a refresh, and then every few minutes.
     pub async fn authenticate(
         &self,
         client_id: &Slug,
@@ -114,10 +114,10 @@ impl Authentication {
         Ok(claims)
     }
 
-    /// Like [`authenticate`](Self::authenticate), with the cache, if one was configured.
+    /// Like [`authenticate`](Self::authenticate), but looks into the cache first, if one was configured.
     ///
-    /// A revocation on this instance takes effect at once; one on another instance after the lag of the
-    /// cache at the latest.
+    /// A revocation on this instance takes effect at once. A revocation on another instance takes effect after the lag
+    /// of the cache at the latest.
     pub async fn authenticate_cached(
         &self,
         client_id: &Slug,
@@ -170,7 +170,7 @@ impl Authentication {
         user.ok_or_else(|| Unauthenticated::SessionRevoked.into())
     }
 
-    /// The user of an id, unless the account is being deleted.
+    /// The user of an id; `None` if there is none. An account that is being deleted is an error.
     pub(super) async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
         let user = self.store().get_as::<User>(&id).await?;
         user.as_deref().map(expect_open).transpose()?;
@@ -191,12 +191,12 @@ impl Authentication {
     ) -> Result<Vec<Arc<Session>>, Error> {
         let mut sessions =
             self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
-        // One that was ended by an instance whose clock is ahead ends later than now.
+        // The list still has a session that was ended by an instance whose clock is ahead: it ends later than `now`.
         sessions.retain(|session| session.is_live(now));
         Ok(sessions)
     }
 
-    /// A batch of the ended sessions of a user that exceed the limit once `ending` more have ended.
+    /// A batch of the ended sessions of a user: those that exceed the limit when `ending` more sessions have ended.
     pub(super) async fn surplus_ended(
         &self,
         user: UserId,
@@ -216,8 +216,8 @@ impl Authentication {
         Ok(surplus.items)
     }
 
-    /// Deletes a batch of sessions that ended long ago and returns their number; call it regularly, each
-    /// time until it returns 0.
+    /// Deletes a batch of sessions that ended long ago, and returns their number. Call this method regularly, each time
+    /// until it returns 0.
     pub async fn forget_ended_sessions(&self) -> Result<usize, Error> {
         self.service()
             .retrying(|| async {

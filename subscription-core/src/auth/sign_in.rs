@@ -16,7 +16,7 @@ use crate::events::{Actor, Change, Subject};
 use crate::store::{ChangeSet, Record, StoreError, Unique};
 use crate::values::{Email, SessionId, Slug, Timestamp, UserId, Version};
 
-/// A request to sign in or up.
+/// A request to sign in or to sign up.
 #[derive(Debug, Clone)]
 pub struct SignIn {
     /// The client that sent the request.
@@ -36,7 +36,7 @@ pub struct SignedIn {
     pub access_token: SecretString,
     /// How long the access token is valid.
     pub expires_in: Duration,
-    /// The refresh token, for the next pair.
+    /// The refresh token, which gets the next pair of tokens.
     pub refresh_token: SecretString,
     /// How long the refresh token is valid.
     pub refresh_expires_in: Duration,
@@ -46,12 +46,12 @@ pub struct SignedIn {
     pub session: Arc<Session>,
 }
 
-/// Sessions that make room for a new one.
+/// The sessions that are removed to make room for a new one.
 #[derive(Default)]
 struct Surplus {
-    /// Live until now.
+    /// Sessions that were live until now, after their revocation.
     ended: Vec<Session>,
-    /// Ended before, and now deleted.
+    /// Sessions that ended earlier and are now deleted.
     forgotten: Vec<Arc<Session>>,
 }
 
@@ -90,10 +90,9 @@ impl Authentication {
 
     /// Opens a session for an identity that has an account.
     ///
-    /// If the user has the maximum number of live sessions, the oldest is revoked, and ended ones beyond
-    /// [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are
-    /// deleted. Where the identity provider has verified another address than the account has, the
-    /// account follows.
+    /// If the user has the maximum number of live sessions, the oldest is revoked. Ended sessions beyond
+    /// [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are deleted. If the identity provider has
+    /// verified another address than the account has, the account gets the verified address.
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()
@@ -112,8 +111,8 @@ impl Authentication {
                 let ended = self.surplus(&sessions, &sign_in, now);
                 let forgotten = self.surplus_ended(user.id, ended.len(), now).await?;
                 let surplus = Surplus { ended, forgotten };
-                // The user is written with each sign-in, so that one and a revocation of all cannot
-                // pass each other.
+                // Each sign-in writes the user. So of a sign-in and a concurrent revocation of all sessions, one fails
+                // to commit and decides again.
                 let version = user.version.next();
                 let mut next = User::clone(&user);
                 // Another spelling of the same address is still the same address.
@@ -147,7 +146,7 @@ impl Authentication {
         Ok(identity.key)
     }
 
-    /// Those of the live sessions that a new one ends, oldest first.
+    /// The live sessions that a new session ends, after their revocation, oldest first.
     fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
         let settings = &self.0.settings;
         let token = fingerprint(&sign_in.access_token);
@@ -167,7 +166,8 @@ impl Authentication {
             .collect()
     }
 
-    /// Commits a user with a new session, and the end of those that make room for it.
+    /// Commits a user with a new session. The same commit revokes and deletes the sessions of `surplus`, which make
+    /// room for it.
     async fn open_session(
         &self,
         user: User,

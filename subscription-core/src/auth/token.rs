@@ -17,13 +17,13 @@ use crate::values::{Randomness, SessionId, Slug, Timestamp, UserId};
 /// The header `typ` that distinguishes our access tokens from every other JWT (RFC 9068).
 const TOKEN_TYPE: &str = "at+jwt";
 
-/// Longer tokens are refused before they are decoded.
+/// Maximum length of an access token in bytes. A longer token is refused before it is decoded.
 const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// Maximum number of verified tokens cached.
 const SIGNED_MAX: usize = 10_000;
 
-/// Accepted difference between two clocks.
+/// Accepted difference between two clocks, in seconds.
 pub(crate) const LEEWAY_SECONDS: u64 = 30;
 
 /// The claims of an access token, all of them required.
@@ -42,9 +42,9 @@ pub struct AccessClaims {
     pub sid: SessionId,
     /// The id of the token.
     pub jti: TokenId,
-    /// When it was issued, in seconds since 1970.
+    /// When the token was issued, in seconds since 1970.
     pub iat: u64,
-    /// When it expires, in seconds since 1970.
+    /// When the token expires, in seconds since 1970.
     pub exp: u64,
     /// When the person proved who they are, in seconds since 1970.
     pub auth_time: u64,
@@ -64,8 +64,8 @@ impl AccessClaims {
 #[derive(Debug)]
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
-    /// The claims of tokens whose signatures were verified: a verification costs as much as all the rest of a
-    /// request. Only facts that time does not change are cached.
+    /// The claims of tokens whose signatures were verified. They are cached because a verification costs as much as all
+    /// the rest of a request. Only facts that do not change with time are cached.
     signed: SecretCache<Arc<AccessClaims>>,
 }
 
@@ -101,13 +101,13 @@ impl AccessTokens {
         Ok(self.keys.sign(TOKEN_TYPE, &claims)?.into())
     }
 
-    /// The claims of a token, if it is ours, whether it has expired or not.
+    /// The claims of a token, if this service issued it. The token may have expired.
     pub(crate) fn verify(
         &self,
         token: &SecretString,
         settings: &AuthSettings,
     ) -> Option<Arc<AccessClaims>> {
-        // `iat` may be in the future: another instance signed the token, whose clock is ahead.
+        // `iat` may be in the future, because the clock of the instance that signed the token may be ahead.
         let is_ours = |claims: &Arc<AccessClaims>| {
             claims.iss == settings.issuer && claims.aud == settings.audience
         };
@@ -115,7 +115,7 @@ impl AccessTokens {
     }
 
     fn read(&self, token: &SecretString) -> Option<Arc<AccessClaims>> {
-        // Before anything else is done with it: its hash takes longer, the longer it is.
+        // The length is checked first, because a longer token takes longer to hash.
         if token.expose_secret().len() > TOKEN_BYTES_MAX {
             return None;
         }
@@ -130,7 +130,7 @@ impl AccessTokens {
 
     fn check(&self, token: &str) -> Option<AccessClaims> {
         let compact = Compact::parse(token, TOKEN_BYTES_MAX)?;
-        // Exactly `alg`, `typ` and `kid`.
+        // The header must have exactly the fields `alg`, `typ` and `kid`.
         if compact.token_type.as_deref() != Some(TOKEN_TYPE) || compact.header_fields.len() != 3 {
             return None;
         }

@@ -1,6 +1,6 @@
-//! Accounts as operators see them: listed, found by address or id, and their sessions.
+//! The accounts that operators see: a list, an account by its address or id, and the sessions of a user.
 //!
-//! An account that is being deleted is not there any more.
+//! An account that is being deleted counts as missing.
 
 use std::sync::Arc;
 
