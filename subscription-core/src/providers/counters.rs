@@ -9,13 +9,13 @@ named_enum! {
     /// The outcome of a read from a provider's API.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum FetchOutcome {
-        /// It returned an object or a page.
+        /// The provider returned an object or a page.
         Ok = "ok",
         /// There is no such object.
         NotFound = "not_found",
         /// The provider is out of reach, too slow or limits the rate.
         Unavailable = "unavailable",
-        /// The API key is refused: an operator must look.
+        /// The provider refuses the API key: an operator must look.
         KeyRefused = "key_refused",
         /// The response cannot be read.
         Unreadable = "unreadable",
@@ -26,16 +26,16 @@ named_enum! {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Webhooks that were received or tried, by their state afterwards.
+    /// How many times an event was received or its object was observed, by the status of the event afterwards.
     pub events: BTreeMap<EventStatus, u64>,
-    /// Reads from the provider's API.
+    /// Reads from the provider's API, by their outcome.
     pub fetches: BTreeMap<FetchOutcome, u64>,
-    /// Webhooks whose signature did not fit.
+    /// Webhooks whose signature was invalid.
     pub signatures_refused: u64,
     /// Webhooks of types that are not followed.
     pub unlisted: u64,
-    /// Observations that made a second live subscription of a user who may have one.
+    /// Observations after which a user has a second live subscription, although the service allows only one.
     pub second_live: u64,
-    /// Differences that a sync found in a linked object without an open event.
+    /// Linked objects for which a sync found a change while no event of the object was open.
     pub drift: u64,
 }

@@ -1,4 +1,4 @@
-//! `Providers`: the sources that are followed, over a service.
+//! `Providers`: follows the sources, with the records of a service.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,33 +15,33 @@ use crate::service::{SubscriptionService, found};
 use crate::store::Store;
 use crate::values::{Slug, Timestamp};
 
-/// The number of observations in a second that callers may request, in one process.
+/// The number of observations per second that callers may request, in each process.
 pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 
 /// Follows the subscriptions that payment providers run: see [`Providers::receive_webhook`] and [`Providers::advance`].
 ///
-/// It has no task of its own: call [`advance`](Self::advance) and [`sync_page`](Self::sync_page) from a loop, a
-/// scheduler or a test. Any number of processes may do so at the same time. Clones share their parts.
+/// `Providers` runs no task of its own: call [`advance`](Self::advance) and [`sync_page`](Self::sync_page) from a loop,
+/// a scheduler or a test. Any number of processes may do so at the same time. Clones share their parts.
 #[derive(Debug, Clone)]
 pub struct Providers {
     pub(super) service: SubscriptionService,
     sources: Arc<BTreeMap<Slug, Account>>,
-    /// The observations that callers may request.
+    /// The rate limit of the observations that callers request.
     pub(super) manual_sync_allowance: Arc<Allowance>,
 }
 
-/// A source with the memory of this process about it.
+/// A source, with its state in this process.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(super) source: ProviderAccount,
     pub(super) api_limits: ApiLimits,
     counters: Mutex<Counters>,
-    /// The progress of a dry run.
+    /// The progress of a dry run; `None` if none is running.
     pub(super) dry_run: Mutex<Option<Run>>,
 }
 
 impl Providers {
-    /// Follows these sources, with the records in the store of `service`. Names must be unique.
+    /// Follows these sources, with the records in the store of `service`. The names of the sources must be unique.
     pub fn new(service: SubscriptionService, sources: Vec<ProviderAccount>) -> Self {
         let account = |source: ProviderAccount| {
             let api_limits = ApiLimits::new(source.kind, source.limited);
@@ -100,7 +100,7 @@ impl Account {
         count(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The service in the name of this source.
+    /// The service, with this source as the actor of its events.
     pub(super) fn acting(&self, service: &SubscriptionService) -> SubscriptionService {
         service.by(Actor::Provider(self.source.name.clone()))
     }

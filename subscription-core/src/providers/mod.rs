@@ -1,4 +1,4 @@
-//! Subscriptions that a payment provider runs, followed here.
+//! Subscriptions that a payment provider manages, and that this service follows.
 //!
 //! A webhook is a hint: it names an object, and the object's state is fetched from the provider's API. So it does
 //! not matter in which order webhooks arrive, how often, or how late.

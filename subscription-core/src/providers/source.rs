@@ -27,32 +27,33 @@ named_enum! {
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct ProviderAccount {
-    /// Its name, in the path of its webhooks and in the actor of its events.
+    /// The name of the source, which is in the path of its webhooks and in the actor of its events.
     pub name: Slug,
     /// The provider.
     pub kind: ProviderKind,
-    /// The secrets of which one signs its webhooks: 1 to 4, each of at least 16 characters.
+    /// The secrets that may sign the webhooks of the source: 1 to 4 secrets, each of at least 16 characters.
     pub signing_secrets: Vec<SecretString>,
-    /// True if its live data is followed, false if its test data is.
+    /// True if the live data of the account is followed, false if its test data is followed.
     pub live: bool,
     /// The meaning of a pause of collection.
     pub pause: PauseMeans,
-    /// True if a customer is the user whose verified e-mail address is the customer's.
+    /// True if a customer may be recognized by the e-mail address: the user is the one with the same verified address.
     pub match_email: bool,
-    /// True if a user who has no account here is taken as a user.
+    /// True if a user id is accepted even if no account here has it.
     pub any_user: bool,
-    /// The page at which subscribers manage their subscriptions, if the provider's objects do not name it.
+    /// The page at which subscribers manage their subscriptions, if the provider's objects name none.
     pub manage_url: Option<Href>,
-    /// The slug of the plan for each price or variant; others are found by a plan's `variants` and `product_id`.
+    /// The slug of the plan for each price or variant. For any other price, the plan is found by its `variants` and
+    /// `product_id`.
     pub plans: BTreeMap<String, Slug>,
-    /// True if its API is read within the limits of the provider; false only for measurements.
+    /// True if the API is read within the limits of the provider. False is only for measurements.
     pub limited: bool,
     /// Reads the provider's objects.
     pub api: Arc<dyn ProviderApi>,
 }
 
 impl ProviderAccount {
-    /// A source of test data, with defaults for the rest.
+    /// A source that follows test data, with defaults for all other settings.
     pub fn new(
         name: Slug,
         kind: ProviderKind,

@@ -1,5 +1,5 @@
-//! How fast a source is read: its allowance, its pause while the provider is out of reach, and the objects that
-//! were fetched within the last second.
+//! The limits on the reads of a source: its allowance, its pause while the provider is out of reach, and the objects
+//! that were fetched within the last second.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(5);
 /// How often the log says that reads fail.
 const LOGGED_EVERY: Duration = Duration::from_hours(1);
 const OBJECT_EVERY: Duration = Duration::from_secs(1);
-/// The number of fetches in memory from which on old ones are forgotten.
+/// The number of fetches in memory at which old ones are removed.
 const FETCHED_MAX: usize = 4_096;
 
 /// The limits of one source's reads in this process.
@@ -37,9 +37,9 @@ struct Memory {
 /// The place of a read in an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOrder {
-    /// The first one, which waits for the allowance.
+    /// The first read. It waits for the allowance.
     First,
-    /// A later one. It does not wait, because the first one would be of no effect.
+    /// A later read. It does not wait for the allowance, because the first read would then be wasted.
     Later,
 }
 
@@ -60,7 +60,7 @@ impl ApiLimits {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes one read from the allowance.
+    /// Uses one read of the allowance. The error says until when the read must wait.
     pub(crate) fn begin(&self, now: Timestamp, read_order: ReadOrder) -> Result<(), Held> {
         if let Some(until) = self.memory().paused_until.filter(|until| *until > now) {
             return Err(Held { until, unavailable: true });
@@ -73,16 +73,17 @@ impl ApiLimits {
         allowance.take(now).map_err(|until| Held { until, unavailable: false })
     }
 
-    /// When the allowance has a read again; `None` if it has one, or if the source is paused.
+    /// When the allowance has a read again. `None` if it has one now, if reads are not limited, or if the source is
+    /// paused.
     pub(crate) fn used_up(&self, now: Timestamp) -> Option<Timestamp> {
         let is_paused = self.memory().paused_until.is_some_and(|until| until > now);
         self.allowance.as_ref().filter(|_| !is_paused)?.used_up(now)
     }
 
-    /// When an object may be fetched for events again; `None` if at once.
+    /// When an object may be fetched for events again; `None` if it may be fetched at once.
     pub(crate) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
         let last = self.memory().fetched.get(object).copied()?;
-        // A clock that was set back holds nothing up.
+        // If the clock was set back, the last fetch is later than now. Such a fetch does not delay the next one.
         let until = last.saturating_add(OBJECT_EVERY);
         (self.allowance.is_some() && last <= now && until > now).then_some(until)
     }
@@ -96,14 +97,14 @@ impl ApiLimits {
         fetched.insert(object.clone(), now);
     }
 
-    /// Ends the pause: a read succeeded.
+    /// Notes that a read succeeded: the next pause is short again, and the next failure is logged.
     pub(crate) fn succeeded(&self) {
         let mut memory = self.memory();
         memory.pause = Duration::ZERO;
         memory.logged_at = None;
     }
 
-    /// True if the log is to say that reads fail: once for each outage, and then each hour.
+    /// True if the failure of a read must be logged: once when an outage begins, and then once an hour.
     pub(crate) fn is_to_log(&self, now: Timestamp) -> bool {
         let logged_at = &mut self.memory().logged_at;
         let is_to_log = logged_at.is_none_or(|at| now.since(at) >= LOGGED_EVERY);
@@ -113,10 +114,11 @@ impl ApiLimits {
         is_to_log
     }
 
-    /// Pauses the source: as long as the provider asks, else twice as long as the last time.
+    /// Pauses the source for as long as the provider requests, otherwise for twice as long as the last time. A pause
+    /// has at most the length [`PAUSE_MAX`].
     pub(crate) fn failed(&self, retry_after: Option<Duration>, now: Timestamp) -> Held {
         let mut memory = self.memory();
-        // Reads that were in progress together fail together: they pause the source once.
+        // Reads that are in progress at the same time fail together. They pause the source only once.
         if memory.paused_until.is_none_or(|until| until <= now) {
             memory.pause = memory.pause.saturating_mul(2).clamp(PAUSE_FIRST, PAUSE_MAX);
             let pause = retry_after.map_or(memory.pause, |asked| asked.min(PAUSE_MAX));

@@ -1,4 +1,4 @@
-//! Reads from a provider's API at the pace of its source, and the objects that others lead to.
+//! Reads from a provider's API within the limits of its source, and finds the objects that other objects lead to.
 
 use serde_json::Value;
 
@@ -71,7 +71,8 @@ impl Account {
         self.read(now, read_order, self.source.api.page(list, after), |_| true).await
     }
 
-    /// Maps an object, which must be the one that was requested, in the mode that is followed.
+    /// Maps an object. It must be the object that was requested, and it must have the mode that is followed (live or
+    /// test).
     pub(crate) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Interrupted> {
         let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
         let found = finding.object();
@@ -125,7 +126,7 @@ impl Account {
         Ok(sessions.filter_map(|session| mapping::session(session).ok()?.1).collect())
     }
 
-    /// The e-mail address of a customer, if the object itself does not have it.
+    /// The e-mail address of a customer (Stripe). `None` at other providers: their objects have the address themselves.
     pub(crate) async fn email(
         &self,
         customer: Option<&ObjectId>,

@@ -17,7 +17,7 @@ use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind};
 /// The largest response that is read: 4 MiB.
 const ANSWER_BYTES_MAX: usize = 4_194_304;
 
-/// The longest time to wait that is accepted from a provider.
+/// The longest wait that is accepted from a provider.
 const WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// The API of a provider, read over HTTP.
@@ -33,7 +33,7 @@ pub struct HttpProviderApi {
 }
 
 impl HttpProviderApi {
-    /// Reads with this key.
+    /// Reads the API of a provider with this API key.
     pub fn new(kind: ProviderKind, api_key: SecretString, fetch: Arc<dyn Fetch>) -> Self {
         let requests = match kind {
             ProviderKind::Stripe => &stripe::requests::REQUESTS,
@@ -48,7 +48,7 @@ impl HttpProviderApi {
         Self { base: base.as_str().trim_end_matches('/').to_owned(), ..self }
     }
 
-    /// The response for a path; `None` if it is 404.
+    /// The response for a path; `None` if its status is 404.
     async fn get(&self, path: &str) -> Result<Option<Value>, ApiFailed> {
         let url = Url::parse(&format!("{}{path}", self.base)).map_err(unreadable)?;
         let headers = self.requests.headers.iter();
@@ -56,7 +56,7 @@ impl HttpProviderApi {
             headers.map(|(name, value)| (*name, SecretString::from(*value))).collect();
         let mut basic = None;
         match self.kind {
-            // The key is the user, and there is no password.
+            // The API key is the user name, and there is no password.
             ProviderKind::Stripe => basic = Some((self.api_key.clone(), SecretString::default())),
             ProviderKind::LemonSqueezy => {
                 let bearer = format!("Bearer {}", self.api_key.expose_secret());

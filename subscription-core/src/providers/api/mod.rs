@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::providers::{ObjectId, ObjectKind, ObjectList};
 
-/// Reads objects of one provider. Nothing is ever written there.
+/// Reads the objects of one provider, and never writes to the provider.
 #[async_trait]
 pub trait ProviderApi: Send + Sync + fmt::Debug {
     /// The present state of an object; `None` if there is none with this id.
@@ -23,7 +23,8 @@ pub trait ProviderApi: Send + Sync + fmt::Debug {
     /// payments in an added field `disputes`.
     async fn object(&self, kind: ObjectKind, id: &ObjectId) -> Result<Option<Value>, ApiFailed>;
 
-    /// A page of up to 100 objects, from the place that the page before named as next.
+    /// A page of up to 100 objects. `after` is the [`next`](ApiPage::next) of the previous page; `None` for the first
+    /// page.
     async fn page(&self, list: &ObjectList, after: Option<&str>) -> Result<ApiPage, ApiFailed>;
 }
 
@@ -32,7 +33,7 @@ pub trait ProviderApi: Send + Sync + fmt::Debug {
 pub struct ApiPage {
     /// The objects.
     pub items: Vec<Value>,
-    /// The place of the next page; `None` if there is none.
+    /// The place of the next page; `None` if this page is the last.
     pub next: Option<Box<str>>,
     /// The number of objects on all pages, if the provider says.
     pub total: Option<u64>,
@@ -44,7 +45,7 @@ pub enum ApiFailed {
     /// The provider is out of reach, too slow or limits the rate: 429, 5xx, time-outs, responses that are too large.
     #[error("the provider is unavailable")]
     Unavailable {
-        /// How long the provider asks to wait.
+        /// How long the provider asks to wait; `None` if it does not say.
         retry_after: Option<Duration>,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Bindings that callers make: a customer to a user, and a released subscription to its provider again.
+//! Bindings that callers make: of a customer to a user, and of a released subscription to its provider again.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::store::{ChangeSet, Document, DocumentFilter, DocumentQuery, Record, S
 use crate::values::{FaultCode, Faults, InvalidValue, Slug, SubscriptionId, UserId, Version};
 
 impl Providers {
-    /// Binds a customer to a user, and makes the waiting events of the customer due: their objects are this user's,
-    /// also those that name another. A customer who is bound to another user is [`Conflict::CustomerConflict`],
-    /// unless that user was deleted.
+    /// Binds a customer to a user, and makes the waiting events of the customer due. The objects of these events then
+    /// belong to the user, even if an event names another user. If the customer is bound to another user already, the
+    /// error is [`Conflict::CustomerConflict`], unless that user was deleted.
     pub async fn bind_customer(
         &self,
         source: &Slug,
@@ -46,8 +46,8 @@ impl Providers {
         self.wake(source, &[customer.clone()].into(), Some(user)).await
     }
 
-    /// Lets the provider manage a subscription again that was released from it; it is observed by the next
-    /// [`advance`](Self::advance).
+    /// Lets the provider manage a subscription again that was released from the provider. The next
+    /// [`advance`](Self::advance) observes the subscription.
     pub async fn attach(&self, source: &Slug, subscription: SubscriptionId) -> Result<(), Error> {
         self.expect(source)?;
         let query = DocumentQuery::new(LINKS, DocumentFilter::Owner(subscription.uuid()));
@@ -68,7 +68,8 @@ impl Providers {
             .await
     }
 
-    /// The event of an object that no webhook names, to be observed: the stored one, or a new one.
+    /// The event by which an object is observed without a webhook. If the stored event of the object is open, it is
+    /// this one; otherwise it is a new one.
     pub(crate) async fn sync_event(
         &self,
         source: &Slug,
@@ -77,14 +78,14 @@ impl Providers {
         let mut body = ProviderEvent::of_sync(source.clone(), object, self.now());
         let stored: Option<StoredEvent> = Stored::load(self.store(), &body.document_key()?).await?;
         let version = stored.as_ref().map_or(Version::NEW, |stored| stored.version);
-        // One that is still open continues: a caller may have named the owner of the object.
+        // A stored event that is still open is used, because a caller may have named the owner of the object in it.
         if let Some(open) = stored.filter(|stored| stored.body.status().is_open()) {
             body = ProviderEvent { state: body.state, reason: body.reason, ..open.body };
         }
         Ok(Stored { version, due_at: None, body })
     }
 
-    /// Makes the events of customers due that wait for their users. `decided` is the user by the word of a caller.
+    /// Makes the events due that wait for the users of these customers. `decided` is the user that a caller has named.
     pub(crate) async fn wake(
         &self,
         source: &Slug,

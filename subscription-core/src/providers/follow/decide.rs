@@ -1,4 +1,4 @@
-//! Pure decisions: the record that an object is about, and the fields that it gives our records.
+//! Pure functions that decide which record an object is about, and which values the object gives our records.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::subscriptions::{
 };
 use crate::values::{Amount, Currency, Href, HttpsUrl, Timestamp};
 
-/// The record that an object is about; `None` if one is to be made.
+/// The record that an object is about; `None` if a new record must be made.
 ///
-/// `linked` is the record that the link names, `found` the one with the object's external id.
+/// `linked` is the record that the link names. `found` is the record that has the object's external id.
 pub(crate) fn record_of(
     link: Option<&Link>,
     linked: Option<Arc<Subscription>>,
@@ -118,7 +118,8 @@ pub(crate) fn period_of_order(order: &FoundOrder, value: Amount) -> ObservedPeri
     }
 }
 
-/// The period that a payment of an invoice pays for; `None` if the invoice names none of this plan.
+/// The period that a payment of an invoice pays for. `None` if the invoice names no period of the subscription's plan,
+/// or if its purpose is unknown.
 pub(crate) fn period(
     invoice: &FoundInvoice,
     payment: &FoundPayment,

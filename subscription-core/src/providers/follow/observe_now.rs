@@ -18,15 +18,15 @@ use crate::values::{Slug, UserId};
 pub enum ObservedNow {
     /// The subscription follows its provider.
     Subscription(Arc<Subscription>),
-    /// There is no subscription, or not yet.
+    /// There is no subscription, or not yet: the status of the event says why.
     EventStatus(EventStatus),
     /// Too many observations were requested: wait this long.
     Limited(Duration),
 }
 
 impl Providers {
-    /// Observes a subscription, checkout session or order at once, for the page after a checkout. `user_id` says
-    /// the owner, also if the customer is bound to another user.
+    /// Observes a subscription, checkout session or order at once, for the page after a checkout. `user_id` names the
+    /// owner, even if the customer is bound to another user.
     ///
     /// An object that cannot be applied yet is stored as an event.
     pub async fn observe_now(
@@ -62,7 +62,7 @@ impl Providers {
         self.event(id).await
     }
 
-    /// Observes an object for one event. If the provider is out of reach, the event is stored as pending.
+    /// Observes an object for one event. If the observation must be tried again later, the event is stored as pending.
     async fn observe_at_once(
         &self,
         account: &Account,

@@ -27,11 +27,11 @@ impl From<EventStatus> for EventOutcome {
 /// The reason why an observation does not write the records of its object.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// The object leads to no change: its events have this outcome.
+    /// The object changes no record, and its events have this outcome.
     Settled(EventOutcome),
     /// The object cannot be read now.
     RetryAt(Held),
-    /// Other writers were faster at each try.
+    /// Another writer was faster; after an observation, other writers were faster at each try.
     Lost,
     /// This subscription must be observed first.
     NeedsFirst(ObjectRef),
@@ -40,7 +40,7 @@ pub(crate) enum Interrupted {
 }
 
 impl Interrupted {
-    /// When to try again, which is `at` if nothing holds the object back; an error if the store failed.
+    /// When to try again: the moment of [`Self::RetryAt`], otherwise `at`. An error if the store failed.
     pub(crate) fn retry(self, at: Timestamp) -> Result<Held, Error> {
         match self {
             Self::RetryAt(held) => Ok(held),
@@ -51,7 +51,8 @@ impl Interrupted {
         }
     }
 
-    /// The same for an object of a customer, so that a binding of the customer finds its events.
+    /// Adds the customer of the object to the outcome, so that a binding of the customer later finds the events of the
+    /// object.
     pub(crate) fn of_customer(mut self, object: &FoundObject) -> Self {
         if let Self::Settled(outcome) = &mut self {
             outcome.customer.clone_from(&object.customer);

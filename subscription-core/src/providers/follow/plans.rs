@@ -1,4 +1,4 @@
-//! The plan that a provider's price, variant or product stands for. Pure but for the read of the plans.
+//! The plan that a provider's price, variant or product stands for. Only the function that reads the plans is not pure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ pub(crate) type AllPlans = Arc<[Arc<Plan>]>;
 #[derive(Debug)]
 pub(crate) struct Plans<'a> {
     pub(crate) plans: Vec<Arc<Plan>>,
-    /// The slug of the plan for a price or variant, by the settings.
+    /// The slug of the plan for each price or variant that the settings name.
     pub(crate) by_price: &'a BTreeMap<String, Slug>,
 }
 
 impl Plans<'_> {
-    /// The plan that is sold: by the settings, then by variant, then by product.
+    /// The plan that is sold. The settings are searched first, then the variants of plans, then their products.
     pub(crate) fn of(&self, sold: &Sold) -> Result<&Arc<Plan>, Reason> {
         let price = sold.price.as_ref().map(AsRef::as_ref);
         if let Some(slug) = price.and_then(|price| self.by_price.get(price)) {
@@ -39,7 +39,7 @@ impl Plans<'_> {
         }
     }
 
-    /// The item that is followed, and its plan.
+    /// The item that is followed, and its plan. Items of several plans are [`Reason::AmbiguousPlan`].
     pub(crate) fn of_items<'i>(
         &self,
         items: &'i [FoundItem],

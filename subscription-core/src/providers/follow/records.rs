@@ -22,7 +22,7 @@ use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription, SubscriptionStatus};
 use crate::values::{ExternalId, PaymentId, SubscriptionId, Timestamp, Version};
 
-/// How long after an invoice was paid its payment may be missing in the list of payments.
+/// How long after the payment of an invoice the list of payments may still lack this payment.
 const LISTED_AFTER: Duration = Duration::from_mins(5);
 
 /// The records to write for an object.
@@ -31,7 +31,7 @@ pub(crate) struct Decision {
     pub(crate) outcome: EventOutcome,
     pub(crate) subscription: Followed<Subscription>,
     pub(crate) payments: Vec<Followed<Payment>>,
-    /// The plan by which the records were decided.
+    /// The plan by which the records were decided. The commit fails if this plan has changed.
     pub(crate) plan: Option<Arc<Plan>>,
     /// The links to write.
     pub(crate) links: Vec<Document>,
@@ -40,7 +40,8 @@ pub(crate) struct Decision {
 }
 
 impl Providers {
-    /// Fetches the object of an observation, unless a page has shown it, and decides its records.
+    /// Decides the records of an observation. `shown` is the object as a page has shown it; `None` if it must be
+    /// fetched.
     pub(crate) async fn decide(
         &self,
         of: &Observation<'_>,
@@ -51,7 +52,8 @@ impl Providers {
             Some(value) => value,
             None => of.account.fetch(&of.object, attempt.now, attempt.read_order).await?,
         };
-        // The object may have ended while it was fetched: an end is never after the moment of its observation.
+        // The object may have ended while it was fetched, and its end must not be later than the time of the
+        // observation.
         attempt.now = self.now();
         match of.account.map(&of.object, &value)? {
             Finding::Subscription(found) => self.decide_subscription(of, attempt, &found).await,
@@ -73,7 +75,8 @@ impl Providers {
         if record.is_none()
             && let Some(former) = self.with_external_id(found.former_id.as_ref()).await?
         {
-            // A bare number may be another provider's: only a record on a plan of this product is taken over.
+            // The former id is a bare number, which may be the id of an object at another provider. So a record with
+            // this id is taken over only if its plan is of the same product.
             let its_plan = plans.plans.iter().find(|plan| plan.id == former.subscription_plan_id);
             let same_product = its_plan.is_some_and(|other| {
                 other.id == plan.id
@@ -95,7 +98,8 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         let mut plans = self.plans(of).await?;
         let is_mapped = plans.of(&order.sold) != Err(Reason::UnknownPlan);
-        // Anybody can order something for nothing under the address of another.
+        // Anybody can place an order without a price under the address of somebody else. So only a paid order binds its
+        // customer.
         let is_paid = order.payment.is_some() && order.status == SubscriptionStatus::Active;
         plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
         let plan = match plans.of(&order.sold) {
@@ -118,7 +122,8 @@ impl Providers {
         Ok(decision)
     }
 
-    /// An order that makes no record binds its customer, if it is the purchase of a plan and names one user.
+    /// Decides an order that makes no record. It only binds its customer, if it is the purchase of a plan and its user
+    /// is known.
     async fn bind_by_order(
         &self,
         of: &Observation<'_>,
@@ -146,7 +151,7 @@ impl Providers {
         attempt: &Attempt,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Interrupted> {
-        // A payment of the invoice itself would stay beside the one that is listed later.
+        // If the invoice itself became a payment now, this payment would remain beside the one that is listed later.
         if invoice.unlisted_since.is_some_and(|at| attempt.now.since(at) < LISTED_AFTER) {
             return Err(EventStatus::waiting(Reason::NotFound).into());
         }
@@ -173,7 +178,7 @@ impl Providers {
             self.follow_payment(&mut decision, observed, record.id, attempt.now).await?;
         }
         decision.plan = plan.filter(|_| decision.payments.iter().any(|it| it.after.is_some()));
-        // A link is made only with a record.
+        // A new link is written only if there is a payment.
         if attempt.link.is_some() || !invoice.payments.is_empty() {
             decision.links.push(attempt.next_link(of, record.id, &decision.outcome, false)?);
         }
@@ -216,7 +221,7 @@ impl Providers {
         Ok(decide::record_of(attempt.link.as_ref().map(|link| &link.body), linked, by_id)?)
     }
 
-    /// The decision for a subscription: it is followed, or made for its owner.
+    /// The decision for a subscription: an existing record follows it, and otherwise a record is made for its owner.
     async fn follow(
         &self,
         of: &Observation<'_>,
@@ -248,7 +253,7 @@ impl Providers {
         }
         unnamed &= claims.decided.is_none();
         let mut users = claims.users.iter().chain(&object.user_id);
-        // The first event that names a user came after the record was made, and a record is never moved.
+        // The record was made before an event named a user. A record is never moved to another user.
         if unnamed
             && let Some(before) = &before
             && users.any(|user| *user != before.user_id)
@@ -261,7 +266,8 @@ impl Providers {
         Ok(decision)
     }
 
-    /// Adds a payment to a decision. The period of one that was mirrored before stays: it was paid then.
+    /// Adds a payment to a decision. A payment that was mirrored before retains its period, because it was paid for
+    /// that period.
     async fn follow_payment(
         &self,
         decision: &mut Decision,

@@ -1,7 +1,7 @@
 //! The owner of a new subscription.
 //!
-//! All stored events of an object, its checkout session and the object itself name users, and the customer may be
-//! bound to one. Two that differ are a conflict, which a caller must decide. If the events were deleted since, and
+//! The stored events of an object, its checkout session and the object itself may name users, and its customer may be
+//! bound to a user. If these users differ, a caller must resolve the conflict. If the events were deleted since, and
 //! nothing else names a user, the binding decides.
 
 use std::collections::BTreeSet;
@@ -20,9 +20,9 @@ use crate::values::{Timestamp, UserId, Version};
 /// The users whom callers and events name for an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UserClaims {
-    /// The user by the word of a caller, which counts more than a binding.
+    /// The user that a caller has named. This user takes precedence over a binding.
     pub(crate) decided: Option<UserId>,
-    /// The users by events, by the checkout session and by the object itself.
+    /// The users that events, the checkout session and the object itself name.
     pub(crate) users: BTreeSet<UserId>,
 }
 
@@ -35,9 +35,9 @@ impl UserClaims {
     }
 }
 
-/// The user by the binding of the customer and by the users that are named; `None` if nothing says.
+/// The owner, by the binding of the customer and by the users that are named; `None` if there is no such user.
 ///
-/// The first binding stays. `bound` is the user of the binding, and whether that user exists.
+/// An existing binding is never replaced. `bound` is the user of the binding, and true if this user exists.
 pub(crate) fn user_of(
     bound: Option<(UserId, bool)>,
     claims: &UserClaims,
@@ -74,8 +74,8 @@ impl Providers {
         Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
     }
 
-    /// The owner of an object, and the binding of its customer if that is new. Adds the users whom the object
-    /// and its checkout session name.
+    /// The owner of an object, and the binding of its customer if this binding is new. Adds the users that the object
+    /// and its checkout session name to `claims`.
     pub(crate) async fn user_for(
         &self,
         account: &Account,

@@ -1,7 +1,7 @@
-//! Checks between the records of an import file, beyond that each line can be read.
+//! Checks on the records of an import file, and between them, after each line was read.
 //!
-//! They hold for every store that only the service has written to. Some references may be dangling: the
-//! subscription of a payment, the user of an expired subscription, the client of a session.
+//! The records of every store that only the service has written to pass these checks. Some references may lead to a
+//! missing record: the subscription of a payment, the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -14,26 +14,27 @@ use crate::store::{Document, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Faults, PlanId, UserId, Version};
 
-/// The largest version or sequence: JSON readers read whole numbers exactly up to here, and larger numbers
-/// remain for later changes.
+/// The largest version or sequence of a file. JSON readers read whole numbers up to this limit exactly, and larger
+/// numbers remain free for later changes.
 const NUMBER_MAX: u64 = 1 << 53;
 
 /// Checks records in the order of the file, and collects their faults.
 #[derive(Default)]
 pub(super) struct Check {
-    /// A subscription may belong to any user, as in a service that does not check users; or else to those of the file,
-    /// if it has any.
+    /// True if a subscription may belong to any user, as in a service that does not check users. If false, it must
+    /// belong to a user of the file, provided that the file has users.
     any_user: bool,
     pub(super) faults: FileFaults,
-    /// A line could not be read, so references to its record cannot be checked.
+    /// True if a line could not be read. References are then not checked, because they may lead to the record of that
+    /// line.
     is_partial: bool,
     plans: HashSet<PlanId>,
     users: HashSet<UserId>,
-    /// The lines of subscriptions that are not expired, and their users, who come later in the file.
+    /// The line and the user of each subscription that is not expired. Users come after subscriptions in the file.
     live: Vec<(u64, UserId)>,
-    /// The sequence of the event before.
+    /// The sequence of the previous event; 0 before the first event.
     last_event: u64,
-    /// The last sequence that the feed has given.
+    /// The last sequence of the feed, from the first line of the file.
     pub(super) feed: u64,
 }
 
@@ -46,7 +47,7 @@ impl Check {
         self.faults.total() == 0
     }
 
-    /// Adds the fault of a line that holds no record.
+    /// Adds the fault of a line that cannot be read as a record.
     pub(super) fn unread(&mut self, line: u64, message: impl Display) {
         self.is_partial = true;
         self.faults.push(line, message);
@@ -125,7 +126,7 @@ impl Check {
         self.last_event = self.last_event.max(event.sequence);
     }
 
-    /// Checks that need all records.
+    /// Makes the checks that need all records.
     pub(super) fn finish(&mut self) {
         if self.is_partial || self.any_user || self.users.is_empty() {
             return;

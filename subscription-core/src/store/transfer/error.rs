@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::store::StoreError;
 
-/// The reason why a store was not exported or a file not imported. After a refused import the store is
-/// still empty.
+/// The reason why a store was not exported, or why a file was not imported. An import that was refused has written
+/// nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
@@ -23,20 +23,20 @@ pub enum TransferError {
     Store(#[from] StoreError),
 }
 
-/// The number of faults that are listed; further ones are only counted.
+/// The maximum number of faults that are listed. Further faults are only counted.
 const LISTED_MAX: usize = 100;
 
 /// The faults of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFaults {
-    /// The line of each, and its text.
+    /// The listed faults: the line and the text of each.
     listed: Vec<(u64, String)>,
     total: u64,
 }
 
 impl FileFaults {
-    /// The first hundred that were found, in the order of their lines: `line 4: amount must be more than 0`.
-    /// They hold no values of people's records.
+    /// The first hundred faults that were found, in the order of their lines, such as `line 4: amount must be more than
+    /// 0`. Their texts contain no values of people's records.
     pub fn listed(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().map(|(_, fault)| fault.as_str())
     }
@@ -51,7 +51,7 @@ impl FileFaults {
         self.insert(line, format!("line {line}: {message}"));
     }
 
-    /// Adds a fault of one among several lines.
+    /// Adds a fault of one of the lines from `first` to `last`, if it is not known which one.
     pub(super) fn push_one_of(&mut self, first: u64, last: u64, message: impl fmt::Display) {
         if first == last {
             self.push(first, message);

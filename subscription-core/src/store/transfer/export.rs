@@ -1,4 +1,4 @@
-//! Writes an export.
+//! The export of all records to a file.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -14,11 +14,11 @@ use crate::store::sql::statement::Statement;
 use crate::store::sql::table::{Table, placeholders};
 use crate::store::sql::value::{Columns, Value};
 
-/// Records that are read at a time.
+/// The number of records that one query reads.
 const PAGE: usize = 500;
 
-/// Writes every record that a transaction sees, and then `late_events`: events that the transaction sees
-/// without a sequence. `feed` is the last sequence that was given.
+/// Writes every record that the transaction of `from` sees, and then `late_events`: the events that have no sequence
+/// yet in this transaction. `feed` is the last sequence that the feed has assigned.
 pub(in crate::store) async fn export<C: SqlConnection>(
     from: &mut C,
     feed: u64,
@@ -50,7 +50,7 @@ pub(in crate::store) async fn export<C: SqlConnection>(
     Ok(file.counts)
 }
 
-/// The number of lines to expect.
+/// The number of records that will be written.
 async fn count(from: &mut impl SqlConnection) -> Result<u64, TransferError> {
     let mut total = 0;
     for (_, table) in KINDS {

@@ -1,4 +1,4 @@
-//! Reads an export into an empty store.
+//! The import of a file into an empty store.
 
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -18,15 +18,16 @@ use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
 use crate::store::{Cause, Document, Record, StoreError};
 
-/// Far beyond the longest record. A longer line is not read to its end.
+/// Maximum length of a line in bytes, far more than the longest record has. A longer line is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Values that are written at a time.
+/// Maximum number of values that one statement writes.
 const VALUES_MAX: usize = 2_000;
 
-/// Reads a file to its end and writes its records. Returns their number, and the last sequence that the
-/// feed has given. If the file is refused, a part of it may be written.
+/// Reads a file to its end and writes its records. Returns the number of records of each kind, and the last sequence of
+/// the feed. If the file is refused, some records may be written, and the caller rolls them back.
 ///
-/// After the first fault nothing more is written, but the file is read on, to report all faults at once.
+/// After the first fault nothing more is written, but the rest of the file is read, so that all faults are reported at
+/// once.
 pub(in crate::store) async fn import<C: SqlConnection>(
     to: &mut C,
     from: Reader<'_>,
@@ -136,7 +137,7 @@ impl Import<'_> {
         Progress { kind, records: self.counts.total(), of: None, bytes: self.bytes }
     }
 
-    /// Reads the next line; false if there is none that is complete.
+    /// Reads the next line. False if there is no complete line, which is a fault of the file.
     async fn next(&mut self) -> Result<bool, TransferError> {
         self.line.clear();
         let mut limited = (&mut *self.from).take(LINE_BYTES_MAX);
@@ -172,7 +173,8 @@ impl Import<'_> {
         false
     }
 
-    /// Reads the record of the current line, checks it, and returns its values. A document that is left out has none.
+    /// Reads the record of the current line, checks it, and returns its table and its values. There are no values for a
+    /// document that the options leave out.
     fn record(&mut self) -> Result<(&'static Table, Vec<Value>), Cause> {
         let line: Line<'_, &RawValue> = serde_json::from_slice(&self.line)?;
         let mut kinds = KINDS.into_iter().enumerate();
@@ -212,7 +214,7 @@ impl Import<'_> {
         Ok((table, values))
     }
 
-    /// Records of a kind come in the order of their keys, so that one that comes twice is found.
+    /// Checks that the records of a kind come in the order of their keys. So a record that comes twice is found.
     fn expect_order(&mut self, values: &[Value], table: &Table) {
         let bytes = |value: &Value| {
             if let Value::Id(id) = value {
@@ -269,7 +271,7 @@ impl Import<'_> {
                 return self.check.faults.push(self.number, fault);
             }
         }
-        // By all bytes, so that no change of the last line remains unnoticed.
+        // All bytes of the last line are compared, so that every change of this line is found.
         if expected.ok().as_deref() != self.line.strip_suffix(b"\n") {
             let fault = "the file is not as it was written: its SHA-256 differs";
             self.check.faults.push(self.number, fault);
@@ -277,8 +279,8 @@ impl Import<'_> {
     }
 }
 
-/// The statement that inserts that many values into a table, such as
-/// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`.
+/// The statement that inserts a number of values into a table, such as `INSERT INTO plans (id, name, …) VALUES ($1, $2,
+/// …), ($18, …)`.
 fn insert(table: &Table, values: usize) -> String {
     let name = table.name;
     let columns = table.columns();
@@ -287,10 +289,10 @@ fn insert(table: &Table, values: usize) -> String {
     format!("INSERT INTO {name} ({}) VALUES {}", columns.join(", "), rows.join(", "))
 }
 
-/// Whether the database refused the values themselves.
+/// True if the database refused the values themselves.
 fn is_about_values(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|error| {
-        // PostgreSQL's class of values that a column cannot hold.
+        // Class 22 of PostgreSQL's error codes: values that a column cannot store.
         let is_bad = error.code().is_some_and(|code| code.len() == 5 && code.starts_with("22"));
         error.is_unique_violation() || error.is_check_violation() || is_bad
     })

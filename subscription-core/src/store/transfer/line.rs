@@ -1,7 +1,7 @@
-//! A record as a line: its columns by their names, and back.
+//! The lines of a file: a record is written as its columns by their names, and read back.
 //!
-//! Every value goes through the record's own type, both ways. So the text of a line does not depend on
-//! how a database writes JSON, and a file cannot import values that the types refuse.
+//! Both the export and the import convert every value to the record's own type. So the text of a line does not depend
+//! on how a database writes JSON, and a file cannot import values that the types refuse.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,14 +87,14 @@ pub(super) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// Reads the JSON of a record, if it has all fields in their order and no others. A field that was added
-    /// after a release may be missing: it has its default then.
+    /// Reads the JSON of a record. The record must have all fields in their order, and no others. A field that was
+    /// added after a release may be missing: then the field has its default.
     pub(super) fn read(table: &'static Table, json: &'l RawValue) -> serde_json::Result<Self> {
         let fields = Self { table, values: Vec::with_capacity(table.columns().len()) };
         serde_json::Deserializer::from_str(json.get()).deserialize_map(fields)
     }
 
-    /// The value of a column that the line lacks.
+    /// The default of a column that is missing from the line. A column without a default is an error.
     fn default(&self, column: &str) -> Result<&'static RawValue, String> {
         let mut defaults = self.table.defaults.iter();
         match defaults.find(|(name, _)| *name == column) {
@@ -103,7 +103,7 @@ impl<'l> Fields<'l> {
         }
     }
 
-    /// The text of a column.
+    /// The text of a column; `None` if the column is null or has no text.
     pub(super) fn text_of(&self, column: &str) -> Option<Cow<'_, str>> {
         let at = self.table.columns().iter().position(|name| *name == column)?;
         self.text(at).ok()?

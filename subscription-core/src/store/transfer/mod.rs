@@ -1,5 +1,5 @@
-//! Export of all records of a store to one file, and import of such a file into an empty store, which may
-//! be in the other database.
+//! The export of all records of a store to one file, and the import of such a file into an empty store. The two stores
+//! may be in different databases.
 //!
 //! A store that has imported a file exports the same file again, byte for byte.
 //!
@@ -150,15 +150,15 @@ impl Counts {
     }
 }
 
-/// How far an export or import has come. Reported every few hundred records.
+/// The progress of an export or import. It is reported every few hundred records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The kind of the last record in the plural: `plans`.
+    /// The kind of the last record, in the plural, such as `plans`.
     pub kind: &'static str,
     /// Lines written or read so far, of all kinds.
     pub records: u64,
-    /// The number of lines in the end, which only an export knows. For an import there is the length of the
-    /// file.
+    /// The number of lines at the end of an export. `None` for an import: compare `bytes` with the length of the file
+    /// instead.
     pub of: Option<u64>,
     /// Bytes written or read so far.
     pub bytes: u64,
@@ -168,7 +168,7 @@ pub(super) type Writer<'a> = &'a mut (dyn AsyncWrite + Unpin + Send);
 pub(super) type Reader<'a> = &'a mut (dyn AsyncBufRead + Unpin + Send);
 pub(super) type Report<'a> = &'a mut (dyn FnMut(Progress) + Send);
 
-/// A database that can be exported and imported.
+/// A database that can be exported from and imported into.
 pub(super) trait Transfer: Dialect {
     async fn export(&self, to: Writer<'_>, report: Report<'_>) -> Result<Counts, TransferError>;
 
@@ -197,10 +197,10 @@ impl<D: Transfer> SqlStore<D> {
         self.database.export(&mut to, &mut progress).await
     }
 
-    /// Writes all records of an export into the store, if it is empty, or none of them. Other writers wait
-    /// until then.
+    /// Writes all records of an export into the store, which must be empty. If the import fails, no record is written.
+    /// Other writers wait until the import ends.
     ///
-    /// Where the file has users, every subscription that is not expired must belong to one of them.
+    /// If the file has users, every subscription that is not expired must belong to one of them.
     pub async fn import(
         &self,
         from: impl AsyncBufRead + Unpin + Send,
@@ -209,7 +209,7 @@ impl<D: Transfer> SqlStore<D> {
         self.import_with(from, ImportOptions::default(), progress).await
     }
 
-    /// The same with options, which are applied in the same commit.
+    /// Like [`import`](Self::import), with options. They are applied in the same commit.
     pub async fn import_with(
         &self,
         mut from: impl AsyncBufRead + Unpin + Send,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::store::{Cause, Document};
 
-/// A function over the documents of a file.
+/// A function that returns a document of a file as it is to be stored; `None` leaves the document out.
 type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Cause> + Send + 'a>;
 
 /// The options of an import.
@@ -23,16 +23,16 @@ impl fmt::Debug for ImportOptions<'_> {
 }
 
 impl<'a> ImportOptions<'a> {
-    /// Lets a subscription belong to any user, also where the file has users. This is for a service that does not
-    /// [check users](crate::ServiceBuilder::check_users).
+    /// Lets a subscription belong to any user, even if the file has users. This is for a service that does not [check
+    /// users](crate::ServiceBuilder::check_users).
     #[must_use]
     pub fn for_any_user(mut self) -> Self {
         self.any_user = true;
         self
     }
 
-    /// Stores each document of the file as this function returns it, under the same key, or leaves it out. An error
-    /// is a fault of the file.
+    /// Stores each document of the file as `edit` returns it, under the same key. If `edit` returns `None`, the
+    /// document is left out. An error is a fault of the file.
     #[must_use]
     pub fn edit_documents<E: Into<Cause>>(
         mut self,
@@ -42,14 +42,14 @@ impl<'a> ImportOptions<'a> {
         self
     }
 
-    /// Stores another document with the records of the file, which must not have it.
+    /// Stores another document together with the records of the file. The file must not have this document.
     #[must_use]
     pub fn add_document(mut self, document: Document) -> Self {
         self.added.push(document);
         self
     }
 
-    /// A document of the file as it is stored.
+    /// The document that is stored for a document of the file; `None` if it is left out.
     pub(super) fn edited(&mut self, document: &Document) -> Result<Option<Document>, Cause> {
         match &mut self.edit {
             Some(edit) => edit(document.clone()),
