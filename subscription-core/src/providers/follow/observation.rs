@@ -23,25 +23,27 @@ pub(crate) struct Observation<'a> {
     pub(crate) account: &'a Account,
     /// A subscription, an invoice or an order.
     pub(crate) object: ObjectRef,
-    /// The events that it settles. One that is not stored yet is stored only if it is not finished.
+    /// The events that the observation settles. An event that is not stored yet is stored only if it is not finished
+    /// then.
     pub(crate) stored_events: Vec<StoredEvent>,
     pub(crate) claims: UserClaims,
-    /// The object as a page of a sync shows it: enough if there is no link, or if nothing differs.
+    /// The object as a page of a sync shows it. The object is fetched again if it has a link, and if something differs
+    /// or a stored event is settled.
     pub(crate) shown: Option<Value>,
-    /// True if a link is not written where nothing else changes. Only a sync may do so.
+    /// True if the link is not written when nothing else changes. Only a sync may set this.
     pub(crate) skips_same: bool,
     /// True if nothing is to be written.
     pub(crate) dry_run: bool,
-    /// The order of its next read.
+    /// The order of the next read of the observation.
     pub(crate) read_order: ReadOrder,
-    /// The plans as a round of events has read them; `None` if they are to be read.
+    /// The plans as a round of events has read them; `None` if they must be read.
     pub(crate) plans: Option<AllPlans>,
-    /// The round of events that it belongs to.
+    /// The round of events that the observation belongs to; `None` if it belongs to none.
     pub(crate) round: Option<&'a Round>,
 }
 
 impl<'a> Observation<'a> {
-    /// The observation of an object for events. The users whom the events name are the object's.
+    /// The observation of an object for events. Its claims have the users that these events name.
     pub(crate) fn of(
         account: &'a Account,
         object: ObjectRef,
@@ -65,7 +67,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The observation of another object that this one needs first.
+    /// The observation of another object, which must be made before this observation.
     pub(crate) fn of_needed(&self, object: ObjectRef) -> Self {
         Self {
             claims: self.claims.clone(),
@@ -77,7 +79,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// True if one of its events is stored.
+    /// True if one of the events of the observation is stored.
     pub(crate) fn has_stored(&self) -> bool {
         self.stored_events.iter().any(|stored_event| stored_event.version != Version::NEW)
     }

@@ -89,7 +89,7 @@ impl Providers {
         Ok(Attempt { link, now, read_order: of.read_order })
     }
 
-    /// Gives the events of an object the outcome of another object.
+    /// Commits this outcome for the events of an observation, and writes no records.
     pub(crate) async fn answer(
         &self,
         of: &mut Observation<'_>,
@@ -98,7 +98,8 @@ impl Providers {
         self.commit(of, EventOutcome { is_new: true, ..outcome }, None).await
     }
 
-    /// Commits the records, the links and the states of the events, or is [`Interrupted::Lost`] to another writer.
+    /// Commits the records, the links and the states of the events. The error is [`Interrupted::Lost`] if another
+    /// writer was faster.
     async fn commit(
         &self,
         of: &mut Observation<'_>,
@@ -203,8 +204,8 @@ impl Providers {
         Ok(())
     }
 
-    /// Reads the events of an observation again, and lets the next try read the plans. Events that another worker
-    /// has settled are left out.
+    /// Reads the events of an observation again, and removes the plans, so that the next try reads them. Events that
+    /// another worker has settled are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
         of.plans = None;
         for mut stored_event in std::mem::take(&mut of.stored_events) {

@@ -31,7 +31,7 @@ pub(crate) enum Interrupted {
     Settled(EventOutcome),
     /// The object cannot be read now.
     RetryAt(Held),
-    /// Another writer was faster; after an observation, other writers were faster at each try.
+    /// Other writers committed first: at this try, or at each try of an observation.
     Lost,
     /// This subscription must be observed first.
     NeedsFirst(ObjectRef),

@@ -21,16 +21,16 @@ use crate::store::{
 };
 use crate::values::{Slug, Timestamp};
 
-/// The number of observations of one source that run at once: a store that writes the sets of several callers
-/// together has many to write. The source's limits hold reads back.
+/// The number of observations of one source that run at once. It is large, because a store can write the change sets of
+/// several callers together. The limits of the source still hold reads back.
 const AT_ONCE: usize = 384;
-/// The largest number of events that one call reads, also those that are held back.
+/// The largest number of events that one call reads, including those that are held back.
 const SCANNED_MAX: usize = 5_000;
-/// The largest number of events that one observation settles: a change set has room for them and the records.
+/// The largest number of events that one observation settles. A change set has room for these events and the records.
 const ANSWERED_MAX: usize = 500;
-/// When events of a source that is not configured are looked at again.
+/// How long until the events of a source that is not configured are tried again.
 const NOT_CONFIGURED: Duration = Duration::from_hours(6);
-/// When an observation is tried again that lost to other writers at each try.
+/// How long until an observation is tried again after other writers were faster at each try.
 const LOST: Duration = Duration::from_secs(1);
 
 /// The result of [`Providers::advance`]. [`Providers::counters`] has the counts since the start of the process.
@@ -41,7 +41,7 @@ pub struct Applied {
     pub events: BTreeMap<(Slug, EventStatus), usize>,
     /// The number of events that were deleted, because they were finished long ago.
     pub deleted: usize,
-    /// How long the event that was due longest had waited.
+    /// How long the event that became due first had been due.
     pub lag: Duration,
     /// True if more events are due: call again at once.
     pub more: bool,
@@ -56,12 +56,12 @@ impl Providers {
     /// Applies up to `limit` events that are due: fetches each object that they name once, and writes the
     /// records, the links and the states of the events.
     ///
-    /// An event stays due if its observation lost to other writers, and if the limits of its source hold it back.
+    /// An event stays due if its observation lost to other writers, or if the limits of its source hold it back.
     pub async fn advance(&self, limit: usize) -> Result<Applied, Error> {
         let now = self.now();
         let mut applied = Applied::default();
         let groups = self.due_groups(now, limit, &mut applied).await?;
-        // They are read after the events: a plan that was changed before an event came in is up to date.
+        // The plans are read after the events. So a plan that was changed before an event was received is up to date.
         let plans = if groups.is_empty() { Vec::new() } else { self.all_plans().await? };
         let plans: AllPlans = plans.into();
         let mut sources = Vec::new();
@@ -114,7 +114,7 @@ impl Providers {
         Ok(applied)
     }
 
-    /// Reads the events that are due and groups them by object. Those that are finished are deleted.
+    /// Reads the events that are due and groups them by object. Finished events are deleted.
     async fn due_groups(
         &self,
         now: Timestamp,
@@ -168,7 +168,8 @@ impl Providers {
         Ok(groups)
     }
 
-    /// Resolves and observes an object for its events: their state and number, or when they are tried again.
+    /// Resolves and observes an object for its events. Returns the status and the number of the events, or the moment
+    /// at which they are tried again.
     async fn apply(
         &self,
         account: &Account,
@@ -195,7 +196,7 @@ impl Providers {
         Ok(Ok((EventStatus::UNAVAILABLE, count)))
     }
 
-    /// Observes the object that another one leads to, for events.
+    /// Observes, for events, the object that `object` leads to.
     pub(crate) async fn observe_for(
         &self,
         account: &Account,
@@ -222,7 +223,7 @@ impl Providers {
         self.observe(Observation { read_order, plans, round, ..of }).await
     }
 
-    /// Gives stored events another time, and another state if one is given.
+    /// Gives stored events another due time, and also another status if `status` is given.
     pub(crate) async fn postpone(
         &self,
         stored_events: &[StoredEvent],
@@ -239,7 +240,7 @@ impl Providers {
         }
         for result in self.store().commit_each(sets).await {
             match result {
-                // Another worker has the event.
+                // Another worker has written the event since.
                 Ok(()) | Err(StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -249,7 +250,7 @@ impl Providers {
 
     /// When the first event after `now` is due.
     async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
-        // It sorts after every id, which are UUIDs.
+        // `~` sorts after every id, because ids are UUIDs.
         let last = "~".parse().map_err(|_| Error::WrongPosition)?;
         let key = SortKey::Document { due_at: Some(now), id: last };
         let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(Timestamp::MAX))

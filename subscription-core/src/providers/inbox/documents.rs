@@ -30,32 +30,33 @@ fn id_of(source: &Slug, parts: &[&str]) -> Uuid {
 pub struct ProviderEvent {
     /// The source.
     pub source: Slug,
-    /// The key by which it is stored once: the provider's id of the event, a hash, or `sync:` and the object.
+    /// The key by which the event is stored only once: the provider's id of the event, a hash of the webhook's body, or
+    /// `sync:` with the type and the id of the object.
     pub key: Box<str>,
-    /// The type that the provider gives it.
+    /// The type of the event, as the provider names it.
     pub event_type: Option<Box<str>>,
-    /// The object that it names.
+    /// The object that the event names.
     pub object: Option<ObjectRef>,
     /// The subscription, invoice or order that the object leads to.
     pub resolved: Option<ObjectRef>,
     /// The user whom the checkout was made for.
     pub user_id: Option<UserId>,
-    /// True if a caller named the user, who then need not be the customer's.
+    /// True if a caller named the user. Then the customer may be bound to another user.
     #[serde(default)]
     pub user_decides: bool,
     /// The customer, once the object was fetched.
     pub customer: Option<ObjectId>,
-    /// When it was received.
+    /// When the event was received.
     pub received_at: Timestamp,
-    /// The number of times that its object was fetched for it.
+    /// The number of times that the object of the event was observed for the event.
     pub attempts: u32,
-    /// Its state.
+    /// The state of the event.
     pub state: EventState,
-    /// The reason for its state.
+    /// The reason for the state, if the state has one.
     pub reason: Option<Reason>,
     /// The place in the payload or the object that cannot be read.
     pub path: Option<Box<str>>,
-    /// The subscription here that its object belongs to.
+    /// Our subscription that the object belongs to.
     pub subscription_id: Option<SubscriptionId>,
 }
 
@@ -80,13 +81,13 @@ impl ProviderEvent {
         }
     }
 
-    /// The event by which an object is followed that no webhook names.
+    /// The event by which an object is followed that is not named by a webhook.
     pub(crate) fn of_sync(source: Slug, object: ObjectRef, now: Timestamp) -> Self {
         let key = format!("sync:{}:{}", object.kind, object.id);
         Self::new(source, &key, Some(object), now)
     }
 
-    /// Its state and the reason for it.
+    /// The state of the event and the reason for it.
     pub const fn status(&self) -> EventStatus {
         EventStatus { state: self.state, reason: self.reason }
     }
@@ -99,7 +100,7 @@ impl ProviderEvent {
         document_key(EVENTS, id_of(&self.source, &["event", &self.key]))
     }
 
-    /// The document of the event after the one that was read.
+    /// The document of the event. Its version is the one after `before`, the version that was read.
     pub(crate) fn document(
         &self,
         before: Version,
@@ -120,7 +121,7 @@ pub(crate) struct Link {
     pub(crate) customer: Option<ObjectId>,
     pub(crate) user_id: Option<UserId>,
     pub(crate) subscription_id: Option<SubscriptionId>,
-    /// True if the next observation takes the record over, though it was released.
+    /// True if the next observation makes the provider manage the record again, although the record was released.
     #[serde(default)]
     pub(crate) attach: bool,
     /// True if nothing named a user when the record was made: the customer's binding or address alone decided.
@@ -141,7 +142,7 @@ impl Link {
         document_key(LINKS, link_uuid(source, object))
     }
 
-    /// The document of the link after the one that was read.
+    /// The document of the link. Its version is the one after `before`, the version that was read.
     pub(crate) fn document(&self, before: Version) -> Result<Document, Error> {
         let object = ObjectRef { kind: self.kind, id: self.id.clone() };
         let owner = self.user_id.map(UserId::uuid);

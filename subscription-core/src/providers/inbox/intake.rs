@@ -13,18 +13,18 @@ use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
 use crate::store::{ChangeSet, StoreError, Stored};
 use crate::values::{Slug, Version};
 
-/// The fate of a webhook.
+/// The result of receiving a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// No source has this name.
     UnknownSource,
-    /// The signature does not fit: nothing was parsed.
+    /// The signature is invalid. Nothing was parsed.
     SignatureInvalid,
-    /// Its type is not followed: it was counted, and not stored.
+    /// The type of the event is not followed. The webhook was counted, and not stored.
     Unlisted,
-    /// It is stored.
+    /// The webhook was stored as an event.
     Stored,
-    /// It was stored before.
+    /// The same event was stored before.
     Known,
 }
 
@@ -88,8 +88,9 @@ impl Providers {
         }
     }
 
-    /// Makes a stored event due. Lemon Squeezy has no ids of events: a state that returns within a second is
-    /// reported with the same bytes, so these may be a later event. A running observation loses and fetches again.
+    /// Makes a stored event due. Lemon Squeezy has no ids of events. If an object returns to a state within a second,
+    /// both webhooks have the same bytes, so the second one may be a later event. An observation that is running loses
+    /// to this write, and fetches the object again.
     async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
         let key = event.document_key()?;
         self.service

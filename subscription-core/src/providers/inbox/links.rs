@@ -1,4 +1,4 @@
-//! Lists of links.
+//! Lists of the links between objects at providers and our records.
 
 use serde::Serialize;
 
@@ -32,22 +32,22 @@ crate::with_fields! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ListedLink {
-    /// Its id here.
+    /// The id of the link in this service.
     pub id: DocumentId,
     /// The source.
     pub source: Slug,
     /// The object: a customer, a subscription, an invoice or an order.
     pub object: ObjectRef,
-    /// The customer of any other object, if the object names one.
+    /// The customer of an object that is not a customer itself, if the object names one.
     pub customer: Option<ObjectId>,
-    /// The user whom a customer is bound to.
+    /// The user whom the customer is bound to, if the object is a customer.
     pub user_id: Option<UserId>,
-    /// The subscription here that any other object belongs to.
+    /// Our subscription that the object belongs to. `None` if the object is a customer.
     pub subscription_id: Option<SubscriptionId>,
 }
 
 impl Providers {
-    /// A page of links. It may have fewer links than the limit though more follow.
+    /// A page of links. The page may have fewer links than the limit, even if more follow.
     pub async fn links(
         &self,
         filter: &LinkFilter,

@@ -43,12 +43,12 @@ crate::with_fields! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ListedEvent {
-    /// Its id here.
+    /// The id of the event in this service.
     pub id: DocumentId,
     /// The event.
     #[serde(flatten)]
     pub event: ProviderEvent,
-    /// When it is tried next; `None` if it is not.
+    /// When the event is tried next; `None` if it is not tried again.
     pub next_attempt_at: Option<Timestamp>,
 }
 
@@ -64,7 +64,8 @@ pub struct SourceOverview {
     pub live: bool,
     /// When its last event was received.
     pub last_event_at: Option<Timestamp>,
-    /// The number of events in each state, up to [`SourceOverview::COUNT_MAX`].
+    /// The number of events of the source by status. Events are counted up to [`SourceOverview::COUNT_MAX`] for each
+    /// status, over all sources.
     pub events: BTreeMap<EventStatus, usize>,
     /// The last sync that ended.
     pub last_sync: Option<SyncReport>,
@@ -73,11 +74,11 @@ pub struct SourceOverview {
 }
 
 impl SourceOverview {
-    /// The number of events of one state after which counting stops.
+    /// The number of events of one status, over all sources, at which counting stops.
     pub const COUNT_MAX: usize = 10_000;
 }
 
-/// The largest number of events that one page looks at.
+/// The number of documents at which a page ends, even if it has fewer items than its limit.
 const SCANNED_MAX: usize = 2_000;
 
 impl Providers {
@@ -86,7 +87,7 @@ impl Providers {
         self.overview_of(&EventState::ALL).await
     }
 
-    /// The same, with the events in these states alone.
+    /// Like [`overview`](Self::overview), but only the events in these states are counted.
     pub async fn overview_of(&self, states: &[EventState]) -> Result<Vec<SourceOverview>, Error> {
         let mut counts: BTreeMap<Slug, BTreeMap<EventStatus, usize>> = BTreeMap::new();
         for status in EventStatus::all().filter(|status| states.contains(&status.state)) {
@@ -124,7 +125,7 @@ impl Providers {
         Ok(overview)
     }
 
-    /// A page of events. It may have fewer events than the limit though more follow.
+    /// A page of events. The page may have fewer events than the limit, even if more follow.
     pub async fn events(
         &self,
         filter: &EventFilter,
@@ -138,8 +139,8 @@ impl Providers {
         self.page(EVENTS, &self.indexes(filter), after, limit, read).await
     }
 
-    /// A page of the documents that `read` returns, from lists that together hold them. It may have fewer than the
-    /// limit though more follow.
+    /// A page of the documents for which `read` returns an item. `lists` must together contain them. The page may have
+    /// fewer items than the limit, even if more follow.
     pub(crate) async fn page<T: Send>(
         &self,
         collection: Collection,
@@ -171,7 +172,7 @@ impl Providers {
         }
     }
 
-    /// Documents by id: the lists are merged.
+    /// A page of the documents of several lists, merged by id.
     async fn scan(
         &self,
         collection: &Collection,
@@ -189,7 +190,8 @@ impl Providers {
             ends.extend(page.next);
         }
         items.sort_by(|a, b| a.key.id.cmp(&b.key.id));
-        // After the end of a page, the other lists are not merged any further.
+        // Documents after the end of the page that ends first are left out, because another list may have more
+        // documents before them.
         let end = ends.into_iter().min();
         let query = DocumentQuery::new(collection.clone(), DocumentFilter::All);
         items.retain(|document| end.as_ref().is_none_or(|end| query.position(document) <= *end));

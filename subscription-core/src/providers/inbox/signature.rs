@@ -21,9 +21,9 @@ const SKEW_MAX: u64 = 300_000_000;
 /// The largest number of parts in a signature header (Stripe).
 const PARTS_MAX: usize = 16;
 
-/// True if one of the secrets made the signature of this body.
+/// True if one of the secrets made the signature of this body, and if the time of a signature of Stripe is near `now`.
 ///
-/// `header_values` are the values of all headers of the name [`signature_header`]: there must be exactly one.
+/// `header_values` are the values of all headers with the name [`signature_header`]. There must be exactly one.
 #[doc(hidden)]
 pub fn verify(
     kind: ProviderKind,
@@ -56,7 +56,8 @@ pub fn verify(
     fits.into()
 }
 
-/// The text of the time that was signed with the body, and the signatures of version 1 (`t=…,v1=…,v1=…`).
+/// The text of the time that was signed with the body (`None` at Lemon Squeezy), and the signatures. The header of
+/// Stripe is `t=…,v1=…,v1=…`, and only signatures of version 1 are read.
 type Signed<'a> = (Option<&'a [u8]>, Vec<[u8; 32]>);
 
 fn stripe(header: &[u8], now: Timestamp) -> Option<Signed<'_>> {

@@ -11,17 +11,17 @@ named_enum! {
     /// The state of an event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum EventState {
-        /// Its object is to be fetched.
+        /// The object of the event must still be fetched.
         Pending = "pending",
-        /// Its object was fetched, and a record was written.
+        /// The object of the event was fetched, and a record was written.
         Applied = "applied",
-        /// Its object was fetched, and the records were the same already.
+        /// The object of the event was fetched, and the records were the same already.
         Same = "same",
-        /// Something is missing here; it is tried again by a schedule.
+        /// Something is missing. The event is tried again, at first after a minute, later every six hours.
         Waiting = "waiting",
-        /// It concerns nothing that is followed.
+        /// The event concerns nothing that is followed.
         Ignored = "ignored",
-        /// A person must look at it.
+        /// A person must look at the event.
         Failed = "failed",
     }
 }
@@ -46,7 +46,7 @@ named_enum! {
         CurrencyUnverified = "currency_unverified",
         /// The provider has no such object.
         NotFound = "not_found",
-        /// Test data where live data is followed, or the reverse.
+        /// The event is about test data, but live data is followed, or the reverse.
         OtherMode = "other_mode",
         /// The object has no subscription.
         NotASubscription = "not_a_subscription",
@@ -98,9 +98,9 @@ pub struct EventStatus {
     pub reason: Option<Reason>,
 }
 
-/// How long an event is stored once it is finished.
+/// How long an event is stored after it is finished.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// How long an object that the provider does not have is waited for.
+/// How long an event waits for an object that the provider does not have.
 const NOT_FOUND_AFTER: Duration = Duration::from_hours(24);
 
 impl EventStatus {
@@ -145,8 +145,8 @@ impl EventStatus {
         format!("{}{reason}", self.state).parse().ok()
     }
 
-    /// The status of an event that was received at `received_at`: one that has waited too long for its object
-    /// has failed.
+    /// The status of an event that was received at `received_at`. If the event has waited too long for its object, the
+    /// event has failed.
     pub(crate) fn after_waiting(self, received_at: Timestamp, now: Timestamp) -> Self {
         let not_found = self == Self::waiting(Reason::NotFound);
         if not_found && now.since(received_at) >= NOT_FOUND_AFTER {
@@ -156,8 +156,8 @@ impl EventStatus {
         }
     }
 
-    /// When an event with this status is tried again, or deleted if it is finished. `attempts` counts the
-    /// tries so far.
+    /// When an event with this status is tried again, or when it is deleted if it is finished. `None` if it has failed.
+    /// `attempts` is the number of tries so far.
     pub(crate) fn due_at(self, attempts: u32, now: Timestamp) -> Option<Timestamp> {
         let minutes = match attempts {
             0 | 1 => 1,

@@ -9,18 +9,18 @@ use crate::plans::BillingCycle;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Amount, Currency, Email, ExternalId, Href, Timestamp, UserId};
 
-/// The content of a webhook whose signature fits.
+/// The content of a webhook whose signature is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Webhook {
     /// An event of a type that is not followed.
     Unlisted,
-    /// An event that names an object. Its state is fetched; nothing else of the payload is used.
+    /// An event that names an object. The state of the object is fetched: the state in the payload is not used.
     Hint(Hint),
     /// An event of a followed type whose payload cannot be read.
     Unreadable {
         /// The type of the event, if it could be read.
         event_type: Option<Box<str>>,
-        /// The place in the payload.
+        /// The place in the payload that cannot be read.
         path: Box<str>,
     },
     /// An event of a followed type about something that has no subscription, such as a charge without an intent.
@@ -43,7 +43,7 @@ pub struct Hint {
     pub object: ObjectRef,
     /// True for live data, false for test data.
     pub live: bool,
-    /// The user whom the checkout was made for (the custom data of Lemon Squeezy).
+    /// The user whom the checkout was made for (the custom data of Lemon Squeezy; always `None` at Stripe).
     pub user_id: Option<UserId>,
 }
 
@@ -89,9 +89,9 @@ pub struct FoundObject {
 pub struct FoundSubscription {
     /// The fields that every object has.
     pub object: FoundObject,
-    /// The id of our record.
+    /// The external id of our record.
     pub external_id: ExternalId,
-    /// The id that a record of a caller may have instead (Lemon Squeezy: the bare number).
+    /// The external id that a record which a caller made may have instead (Lemon Squeezy: the number without a prefix).
     pub former_id: Option<ExternalId>,
     /// The status.
     pub status: SubscriptionStatus,
@@ -103,7 +103,7 @@ pub struct FoundSubscription {
     pub resumes_at: Option<Timestamp>,
     /// The page at which the subscriber manages it.
     pub manage_url: Option<Href>,
-    /// The things that it pays for; the one whose price or product belongs to a plan is followed.
+    /// The things that the subscription pays for. The one whose price or product belongs to a plan is followed.
     pub items: Vec<FoundItem>,
 }
 
@@ -114,7 +114,7 @@ pub struct FoundItem {
     pub sold: Sold,
     /// The number of units.
     pub quantity: Quantity,
-    /// The price of one unit; `None` if the provider does not say, or has several.
+    /// The price of one unit; `None` if the provider does not say, or if the item has several prices.
     pub price: Option<(Amount, Currency)>,
     /// The billing cycle; `None` if it is the plan's.
     pub billing_cycle: Option<BillingCycle>,
@@ -142,21 +142,22 @@ pub struct FoundInvoice {
     pub object: FoundObject,
     /// The subscription that it is for.
     pub subscription: ObjectId,
-    /// The purpose; `None` if it is none of ours.
+    /// The purpose of the invoice; `None` if none of our kinds is this purpose.
     pub kind: Option<PaymentKind>,
     /// The periods that it pays for.
     pub periods: FoundPeriods,
     /// Its payments.
     pub payments: Vec<FoundPayment>,
-    /// When it was paid, if the list of its payments lacks a part of the money: that was paid outside of the
-    /// provider, or the list is older than the invoice.
+    /// When the invoice was paid, if the list of its payments lacks a part of the money. This part was paid outside of
+    /// the provider, or the list is older than the invoice.
     pub unlisted_since: Option<Timestamp>,
 }
 
 /// The periods that an invoice pays for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundPeriods {
-    /// One for each line (Stripe): the line of the plan that the subscription has is meant.
+    /// One period for each line (Stripe): the item sold, the start and the end. The line of the subscription's plan
+    /// counts.
     Lines(Vec<(Sold, Timestamp, Timestamp)>),
     /// One billing cycle of the subscription from this moment (Lemon Squeezy).
     CycleFrom(Timestamp),
@@ -165,7 +166,7 @@ pub enum FoundPeriods {
 /// A payment at a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPayment {
-    /// The id of our record.
+    /// The external id of our record.
     pub external_id: ExternalId,
     /// The amount: more than 0.
     pub amount: Amount,
@@ -180,13 +181,13 @@ pub struct FoundPayment {
 pub struct FoundOrder {
     /// The fields that every object has.
     pub object: FoundObject,
-    /// The id of our subscription and of its payment.
+    /// The external id of our subscription and of its payment.
     pub external_id: ExternalId,
     /// The variant and the product.
     pub sold: Sold,
     /// When it was made.
     pub created_at: Timestamp,
-    /// The status of the subscription that it makes, if the plan is paid once.
+    /// The status of the subscription that the order makes, if its plan is paid only once.
     pub status: SubscriptionStatus,
     /// Its payment; `None` if its amount is 0.
     pub payment: Option<FoundPayment>,

@@ -15,7 +15,7 @@ use self::read::JsonPath;
 use crate::providers::PauseMeans;
 use crate::values::{Email, UserId};
 
-/// Reads a webhook whose signature fits.
+/// Reads a webhook whose signature is valid.
 #[doc(hidden)]
 pub fn webhook(provider: ProviderKind, body: &[u8]) -> Webhook {
     match provider {

@@ -1,6 +1,7 @@
 //! Amounts of money, from the smallest units in which providers send them.
 //!
-//! The number of digits after the point is the provider's, not always that of ISO 4217. Nothing is rounded.
+//! The provider determines the number of digits after the point, which is not always that of ISO 4217. Nothing is
+//! rounded.
 
 use rust_decimal::Decimal;
 
@@ -16,7 +17,7 @@ const STRIPE_0: [&str; 15] = [
 /// The currencies that Stripe counts in thousandths.
 const STRIPE_3: [&str; 5] = ["BHD", "JOD", "KWD", "OMR", "TND"];
 
-/// An amount of Stripe. ISK and UGX have no digits after the point, but Stripe sends them with 00.
+/// An amount of Stripe. ISK and UGX have no digits after the point, but Stripe sends them with two zeros.
 pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
     let digits = match currency.code() {
         code if STRIPE_0.contains(&code) => 0,
@@ -26,8 +27,8 @@ pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
     amount(units, digits, currency)
 }
 
-/// An amount of Lemon Squeezy, with the digits of ISO 4217. If these are not 2, the amount must be the one in
-/// the text for people (`¥1,000`), because the provider does not say how many digits it uses.
+/// An amount of Lemon Squeezy, with the digits of ISO 4217. If the currency does not have 2 digits, the amount must
+/// equal the formatted text (`¥1,000`), because the provider does not say how many digits it uses.
 pub(crate) fn lemon_squeezy(
     units: &JsonPath<'_>,
     currency: Currency,
@@ -45,7 +46,7 @@ pub(crate) fn lemon_squeezy(
     Ok(amount)
 }
 
-/// The amount with the digits of the currency; `None` if it has more, is negative or too large.
+/// The amount with the digits of the currency; `None` if the value has more digits, is negative or is too large.
 fn amount(units: i64, digits: u32, currency: Currency) -> Option<Amount> {
     let mut value = Decimal::try_new(units, digits).ok()?;
     value.rescale(currency.digits());

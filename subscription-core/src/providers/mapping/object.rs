@@ -1,4 +1,4 @@
-//! The names of things at a payment provider.
+//! The types and ids of objects at a payment provider, and the lists of such objects.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,14 +53,14 @@ fn object_id(text: &str) -> Result<&str, InvalidValue> {
 /// An object at a provider.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Its type.
+    /// The type of the object.
     pub kind: ObjectKind,
-    /// Its id.
+    /// The id of the object at the provider.
     pub id: ObjectId,
 }
 
 impl ObjectRef {
-    /// True if its state is followed; other objects lead to one whose state is.
+    /// True if the state of the object is followed. Objects of other types lead to an object whose state is followed.
     pub(crate) const fn is_followed(&self) -> bool {
         matches!(self.kind, ObjectKind::Subscription | ObjectKind::Invoice | ObjectKind::Order)
     }

@@ -46,27 +46,27 @@ impl<'a> JsonPath<'a> {
         self.present().as_ref().map(read).transpose()
     }
 
-    /// The text.
+    /// The value as text.
     pub(crate) fn text(&self) -> Result<&'a str, Unmapped> {
         self.value.as_str().ok_or_else(|| self.unreadable())
     }
 
-    /// The text, parsed.
+    /// The value as text that is parsed.
     pub(crate) fn parsed<T: FromStr>(&self) -> Result<T, Unmapped> {
         self.text()?.parse().map_err(|_| self.unreadable())
     }
 
-    /// The whole number.
+    /// The value as a whole number.
     pub(crate) fn integer(&self) -> Result<i64, Unmapped> {
         self.value.as_i64().ok_or_else(|| self.unreadable())
     }
 
-    /// True or false.
+    /// The value as true or false.
     pub(crate) fn flag(&self) -> Result<bool, Unmapped> {
         self.value.as_bool().ok_or_else(|| self.unreadable())
     }
 
-    /// The moment, from seconds since 1970 (Stripe). A moment in RFC 3339 is [`Self::parsed`].
+    /// The value as a moment, from seconds since 1970 (Stripe). A moment in RFC 3339 is read by [`Self::parsed`].
     pub(crate) fn seconds(&self) -> Result<Timestamp, Unmapped> {
         let micros = self.integer()?.checked_mul(1_000_000).ok_or_else(|| self.unreadable())?;
         Timestamp::from_micros(micros).map_err(|_| self.unreadable())

@@ -25,11 +25,12 @@ use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 const AT_ONCE: usize = 8;
 
 impl Providers {
-    /// Compares one page of objects with our records and writes the differences. Call it until the report has
-    /// ended; a call after that starts again. The progress is stored, so that a sync continues after a crash.
+    /// Compares one page of objects with our records and writes the differences. Call this method until the report has
+    /// a `finished_at`; a call after that starts a new sync. The progress is stored, so that a sync continues after a
+    /// crash.
     ///
-    /// A sync of all objects that is running also serves as the nightly one. A dry run writes nothing; its
-    /// progress is in the memory of this process.
+    /// A running sync of all objects also serves as the nightly sync. A dry run writes nothing; its progress is in the
+    /// memory of this process.
     pub async fn sync_page(
         &self,
         source: &Slug,
@@ -79,7 +80,8 @@ impl Providers {
         Ok(step)
     }
 
-    /// Reads a page and observes its objects. Returns until when it is held back, if it could not be finished.
+    /// Reads a page and observes its objects. `None` if the page is finished; otherwise the result says until when the
+    /// rest must wait.
     async fn sync_list(
         &self,
         account: &Account,
@@ -90,7 +92,7 @@ impl Providers {
         let page =
             match account.page(&list, run.after.as_deref(), self.now(), ReadOrder::First).await {
                 Ok(page) => page,
-                // A page that cannot be read.
+                // The page cannot be read.
                 Err(Interrupted::Settled(_)) => {
                     return Ok(Some(account.api_limits.failed(None, self.now())));
                 }
@@ -153,7 +155,7 @@ impl Providers {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.status().is_open());
-        // An event that is stored already is settled too; a new one is stored only if it waits or fails.
+        // A stored event is settled too. A new event is stored only if it waits or fails.
         let stored_event = self.sync_event(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![stored_event]);
         of.shown = shown;
@@ -176,7 +178,8 @@ impl Providers {
         Stored::all(self.store(), DocumentQuery::new(EVENTS, filter)).await
     }
 
-    /// Compares one object, by the external id that our record shows, or by the provider's id.
+    /// Compares one object with our records. `external_id` is the external id of our record, or the id of the object at
+    /// the provider.
     pub async fn sync_object(
         &self,
         source: &Slug,
@@ -203,7 +206,7 @@ impl Providers {
     }
 }
 
-/// The object that an external id of ours, or an id of the provider, names.
+/// The object that `text` names. `text` is an external id of ours, or an id of the provider.
 fn object_of(provider: ProviderKind, text: &str) -> Result<ObjectRef, InvalidValue> {
     let prefixes: &[(&str, ObjectKind)] = match provider {
         ProviderKind::LemonSqueezy => &[

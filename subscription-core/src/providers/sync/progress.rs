@@ -14,7 +14,7 @@ use crate::values::{Slug, Timestamp, Version};
 /// The time of day of the nightly sync (UTC), and the time between two of them.
 const NIGHT: Duration = Duration::from_hours(3);
 const DAY: Duration = Duration::from_hours(24);
-/// How long a sync that is running may be silent until another process continues it.
+/// How long a running sync may make no progress before another process continues it.
 const SILENT: Duration = Duration::from_mins(10);
 
 /// The progress of a source.
@@ -30,7 +30,7 @@ pub(crate) struct Progress {
     pub(crate) last_event_at: Option<Timestamp>,
 }
 
-/// The next night after a moment.
+/// The moment of the next nightly sync after `now`.
 fn next_night(now: Timestamp) -> Timestamp {
     let day = i64::try_from(DAY.as_micros()).unwrap_or(i64::MAX);
     let midnight = now.saturating_sub(Duration::from_micros((now.micros() % day).unsigned_abs()));
@@ -78,7 +78,7 @@ impl Providers {
             .await
     }
 
-    /// Notes when the last event of a source was received.
+    /// Stores when the last event of a source was received.
     pub(crate) async fn note_events(
         &self,
         source: &Slug,
@@ -95,14 +95,14 @@ impl Providers {
         .await
     }
 
-    /// Asks the leader for a sync of all objects: the next [`due_sync`](Self::due_sync) names it.
+    /// Requests a sync of all objects from the leader: the next [`due_sync`](Self::due_sync) returns it.
     pub async fn request_sync(&self, source: &Slug) -> Result<(), Error> {
         self.expect(source)?;
         self.change_progress(source, |progress| progress.requested = true).await
     }
 
-    /// A sync that is due, and when the next one is. Syncs are due every night, when a caller asks, and when one
-    /// was left unfinished.
+    /// A sync that is due, and the moment at which the first sync is due. A sync is due every night, when a caller
+    /// requests it, and when a running sync has stopped.
     pub async fn due_sync(&self) -> Result<(Option<(Slug, SyncKind)>, Option<Timestamp>), Error> {
         let now = self.now();
         let mut due: Option<(Slug, SyncKind)> = None;

@@ -13,16 +13,16 @@ named_enum! {
     /// The extent of a sync.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum SyncKind {
-        /// All subscriptions, and 90 days of the rest.
+        /// All subscriptions, and the other objects of the last 90 days.
         Nightly = "nightly",
         /// All objects.
         All = "all",
     }
 }
 
-/// The time before its start from which a nightly sync reads invoices, orders, refunds and disputes.
+/// How long before its start a nightly sync begins to read invoices, orders, refunds and disputes.
 const NIGHTLY_SPAN: Duration = Duration::from_hours(90 * 24);
-/// The numbers of objects that a sync has met.
+/// The numbers of objects that a sync has compared, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SyncCounts {
@@ -32,11 +32,11 @@ pub struct SyncCounts {
     pub changed: u64,
     /// Objects that were the same already.
     pub same: u64,
-    /// Objects that wait; each is an event.
+    /// Objects that wait; each of them is stored as an event.
     pub waiting: u64,
     /// Objects that concern nothing that is followed.
     pub ignored: u64,
-    /// Objects that failed; each is an event.
+    /// Objects that failed; each of them is stored as an event.
     pub failed: u64,
     /// Changed objects that had a link and no open event: their webhooks are missing.
     pub drift: u64,
@@ -61,13 +61,13 @@ impl SyncCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SyncReport {
-    /// Its extent.
+    /// The extent of the sync.
     pub kind: SyncKind,
     /// When it began.
     pub started_at: Timestamp,
     /// When it ended; `None` if it is in progress.
     pub finished_at: Option<Timestamp>,
-    /// The objects so far.
+    /// The numbers of objects so far.
     pub counts: SyncCounts,
 }
 
@@ -79,11 +79,11 @@ pub struct SyncStep {
     pub report: SyncReport,
     /// The list that was read: `subscriptions`, `invoices`, `orders`, `refunds` or `disputes`.
     pub list: &'static str,
-    /// The number of objects of this list so far.
+    /// The number of objects of this list that were compared so far.
     pub list_read: u64,
     /// The number of objects of this list, if the provider says.
     pub list_total: Option<u64>,
-    /// When to continue, if the source's allowance is used up or the provider is out of reach.
+    /// When to continue, if the source's allowance is used up or the provider is out of reach; otherwise `None`.
     pub next_at: Option<Timestamp>,
 }
 
@@ -91,9 +91,9 @@ pub struct SyncStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) report: SyncReport,
-    /// The number of the list.
+    /// The number of the list that is read; the first list is 0.
     pub(crate) list: usize,
-    /// The place of the page in the list.
+    /// The place of the page in the list; `None` for the first page.
     pub(crate) after: Option<Box<str>>,
     /// The number of objects of the page that are done.
     pub(crate) done: usize,

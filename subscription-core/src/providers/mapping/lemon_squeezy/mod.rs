@@ -79,7 +79,7 @@ pub(crate) fn map(kind: ObjectKind, object: &Value, _: PauseMeans) -> Result<Fin
         live: !attributes.field("test_mode").flag()?,
         customer: Some(attributes.field("customer_id").id()?),
         user_id: None,
-        // An address that we refuse is the address of no account. The object is mapped all the same.
+        // An address that we refuse is not the address of any account, so the object is mapped without the address.
         email: attributes.field("user_email").parsed().ok(),
     };
     match kind {
@@ -103,7 +103,7 @@ fn subscription(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundSubscri
             (OnTrial, trial_ends_at, None, Renewal::At(renews_at), None)
         }
         "active" => (Active, None, None, Renewal::At(moment("renews_at")?), None),
-        // Their next renewal is the next attempt to collect the unpaid one.
+        // At the provider, the next renewal of these subscriptions is the next attempt to collect the unpaid renewal.
         "past_due" => (PastDue, None, None, Renewal::Kept, None),
         "unpaid" => (Unpaid, None, None, Renewal::Kept, None),
         "paused" | "pause" => {
@@ -148,7 +148,8 @@ fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>),
     Ok((status, from.field("resumes_at").optional(JsonPath::parsed)?))
 }
 
-/// The quantity of an item. There is no item in a trial, and no quantity if the usage is billed: then it is 1.
+/// The quantity of an item. The quantity is 1 in a trial, where there is no item, and if the usage is billed, where
+/// there is no quantity.
 fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     let quantity = item.field("quantity");
     let by_usage = item.field("is_usage_based").flag().unwrap_or(false);
@@ -159,7 +160,7 @@ fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     Quantity::new(number).map_err(|_| quantity.unreadable())
 }
 
-/// The page without its query, which signs in whoever has it.
+/// The page without its query, because the query signs in anybody who has it. `None` if the page is not HTTPS.
 fn without_query(url: &str) -> Option<Href> {
     let page = url.split(['?', '#']).next()?;
     page.starts_with("https://").then(|| page.parse().ok()).flatten()
@@ -244,7 +245,7 @@ fn sold(from: &JsonPath<'_>) -> Result<Sold, Unmapped> {
     Ok(Sold { price: id("variant_id")?, product: id("product_id")? })
 }
 
-/// The id of our record: the id of the object after a prefix.
+/// The external id of our record: a prefix and the id of the object.
 fn external_id(prefix: &str, object: &FoundObject) -> Result<ExternalId, Unmapped> {
     let unreadable = |_| Unmapped::Unreadable { path: "/id".into() };
     format!("{prefix}{}", object.id).parse().map_err(unreadable)

@@ -30,8 +30,8 @@ fn object(kind: ObjectKind, id: &ObjectId) -> Option<String> {
     Some(format!("/v1/{folder}/{id}"))
 }
 
-/// Pages are numbered. The newest objects come first, so a new object moves others to a later page and none is
-/// missed.
+/// The path and query of a page. Pages are numbered. The newest objects come first, so a new object moves others to a
+/// later page, and no object is missed.
 fn list(list: &ObjectList, after: Option<&str>) -> Option<String> {
     let folder = match list {
         ObjectList::Subscriptions => "subscriptions",
@@ -64,7 +64,7 @@ fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<Api
     let counts = root.field("meta").field("page");
     let total = counts.field("total").integer()?;
     let pages = counts.field("lastPage").integer()?;
-    // An object without a readable time stays: its mapping says what is wrong with it.
+    // An object whose time cannot be read stays in the page: the mapping of the object reports the fault.
     let is_old = |object: &JsonPath<'_>| {
         let created_at = object.field("attributes").field("created_at").parsed::<Timestamp>();
         created_at.is_ok_and(|created_at| created_at < since)

@@ -15,7 +15,7 @@ use crate::values::Timestamp;
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let root = JsonPath::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
-    // The second place is the one used before 2025-03-31.
+    // API versions before 2025-03-31 name the subscription in the second place.
     let subscription = parent.present().or_else(|| root.field("subscription").present());
     let (payments, is_listed) = payments(&root)?;
     let paid_at = root.field("status_transitions").field("paid_at");
@@ -35,12 +35,12 @@ pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     if found.payments.is_empty() { Err(Unmapped::ZeroAmount) } else { Ok(found) }
 }
 
-/// The periods of the lines that have a price, those of prorations last.
+/// The lines that have a price: the item sold, and the start and the end of the period. Lines of prorations come last.
 fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
         let details = line.field("pricing").field("price_details").present();
-        // The second places are those before 2025-03-31.
+        // API versions before 2025-03-31 have the price and the product in the second places.
         let (price, product) = match (details, line.field("price").present()) {
             (Some(details), _) => (details.field("price"), details.field("product")),
             (None, Some(price)) => (price.field("id"), price.field("product")),
@@ -64,7 +64,7 @@ fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmap
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The payments of an invoice whose amount is not 0, and whether the list of payments has all of them.
+/// The payments of an invoice whose amount is not 0, and true if the list of payments has all of them.
 fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
     let invoice =
         one_of(&root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
@@ -83,14 +83,15 @@ fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> 
         }
         payments.extend(payment(&entry.named, &entry.place, units, status)?);
     }
-    // The rest was paid outside of Stripe, and has no id of its own.
+    // The list lacks the rest of the money, for example if it was paid outside of Stripe. Its payment has the id of the
+    // invoice.
     if elsewhere > 0 {
         payments.extend(payment(root, root, elsewhere, PaymentStatus::Succeeded)?);
     }
     Ok((payments, elsewhere <= 0))
 }
 
-/// A payment with this id, in the currency that `place` has; `None` if its amount is 0.
+/// A payment with the id of `named`, in the currency that `place` has; `None` if its amount is 0.
 fn payment(
     named: &JsonPath<'_>,
     place: &JsonPath<'_>,
@@ -109,16 +110,17 @@ fn payment(
 struct Entry<'a> {
     /// The invoice payment; before 2025-03-31 the invoice.
     place: JsonPath<'a>,
-    /// The status of the invoice payment: none before 2025-03-31.
+    /// The status of the invoice payment; `None` before 2025-03-31.
     status: Option<&'a str>,
     units: JsonPath<'a>,
-    /// The place whose id is the payment's.
+    /// The object whose id is also the id of the payment.
     named: JsonPath<'a>,
     intent: Option<JsonPath<'a>>,
     charge: Option<JsonPath<'a>>,
 }
 
-/// The payments in the list of them; before 2025-03-31 the one of the invoice itself, if it has one.
+/// The payments in the list of payments. Before 2025-03-31 there is no list: then the payment of the invoice itself, if
+/// it has one.
 fn entries<'a>(root: &JsonPath<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     let list = root.field("payments");
     let read =
@@ -198,8 +200,8 @@ const INTENT: [&str; 7] = [
     "requires_capture",
 ];
 
-/// Disputed if a dispute of the charge is open, refunded if one is lost; else none. The flag of the charge stays
-/// when its disputes are over, so these decide; if there are none, the flag does.
+/// `Disputed` if a dispute of the charge is open, `Refunded` if a dispute is lost, otherwise `None`. The charge is
+/// still flagged when its disputes are over, so the disputes decide. If there are none, the flag decides.
 fn disputed(
     charge: &JsonPath<'_>,
     disputes: &[JsonPath<'_>],
@@ -222,7 +224,7 @@ fn disputed(
             });
         }
     }
-    // An open dispute goes before a lost one.
+    // An open dispute takes precedence over a lost one.
     Ok(found.into_iter().max().unwrap_or(Some(PaymentStatus::Disputed)))
 }
 

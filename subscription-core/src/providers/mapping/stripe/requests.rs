@@ -9,8 +9,8 @@ use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
 use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
-/// The version is the last of its release, within which Stripe only adds fields. An account's own version may be
-/// older or newer.
+/// The API version is sent with each request, because the version of the account may be older or newer. It is the last
+/// version of its release, within which Stripe only adds fields.
 pub(in crate::providers) const REQUESTS: Requests = Requests {
     host: "https://api.stripe.com",
     headers: &[("stripe-version", "2025-08-27.basil")],
@@ -87,7 +87,7 @@ fn list(list: &ObjectList, after: Option<&str>) -> Option<String> {
     })
 }
 
-/// The page in a response. The next one begins after its last object.
+/// The page in a response. The next page begins after the last object of this page.
 fn page(mut answer: Value) -> Result<ApiPage, Unmapped> {
     let root = JsonPath::root(&answer);
     let items = root.field("data").items()?;

@@ -11,7 +11,8 @@ use crate::providers::mapping::read::JsonPath;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, Timestamp};
 
-/// A moment of an item: one of the subscription's, or the end of the item's own period.
+/// A date of an item: a moment of the subscription, the end of the item's own period, the date that our record has
+/// already, or never.
 #[derive(Clone, Copy)]
 enum When {
     Never,
@@ -29,7 +30,7 @@ struct State {
     renews_at: When,
 }
 
-/// Maps a subscription. It names no page at which the subscriber manages it.
+/// Maps a subscription. Stripe names no page at which the subscriber manages a subscription.
 pub(crate) fn subscription(
     value: &Value,
     pause: PauseMeans,
@@ -71,7 +72,8 @@ fn state(root: &JsonPath<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
         }
         "incomplete" => state(SubscriptionStatus::Pending, When::Never, When::PeriodEnd),
         "paused" => state(SubscriptionStatus::Paused, When::Never, When::Kept),
-        // Their period has moved on: the renewal that is not paid is the one that we have.
+        // At Stripe, these subscriptions are already in their next period. Our record still has the renewal that is not
+        // paid.
         "past_due" => state(SubscriptionStatus::PastDue, maybe(moment("cancel_at")?), When::Kept),
         "unpaid" => state(SubscriptionStatus::Unpaid, maybe(moment("cancel_at")?), When::Kept),
         name @ ("trialing" | "active") => {

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use crate::providers::mapping::finding::{Hint, Webhook};
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 
-/// The fields that are read of an event, of its data and of its object. Each is parsed on its own, so that a wrong
-/// one can be named; the rest of the body is skipped.
+/// The fields that are read of an event, of its data and of its object. Each field is parsed on its own, so that a
+/// faulty field can be named. The rest of the body is skipped.
 #[derive(Deserialize)]
 #[rustfmt::skip]
 struct Fields<'a> {
@@ -33,7 +33,7 @@ enum Named {
 
 /// The object that events of a type are about; `None` if the type is not followed.
 fn followed(event_type: &str) -> Option<(ObjectKind, Named)> {
-    // Thin events of the objects of the API version 1 have a prefix.
+    // Thin events about objects of API version 1 have the prefix `v1.`.
     Some(match event_type.strip_prefix("v1.").unwrap_or(event_type) {
         "customer.subscription.trial_will_end" => return None,
         name if name.starts_with("customer.subscription.") => (ObjectKind::Subscription, Named::Id),
@@ -77,8 +77,8 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
     }
 }
 
-/// The id of the event, the mode, and the id of the object unless it is about none; else the path of the field
-/// that cannot be read.
+/// The id of the event, true for live data, and the id of the object, or `None` if the event is about none. The error
+/// is the path of the field that cannot be read.
 fn hint(
     event: &Fields<'_>,
     named: Named,
