@@ -76,7 +76,8 @@ impl ClientCredential {
         Some(Self { id: id.parse().ok()?, secret: whole.then_some(secret) }).filter(|_| whole)
     }
 
-    /// Compares the secret with a hash of zeros, so that an unknown client gets its error as slowly as a known one.
+    /// Compares the secret with a hash of zeros, so that a refusal takes as long for an unknown client as for a known
+    /// one.
     pub(crate) fn compare_in_vain(&self, keys: &ServerKeys) {
         if let Some(secret) = &self.secret {
             let hash = hash(keys, keys.current(), &self.id, secret);

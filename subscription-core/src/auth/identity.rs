@@ -147,8 +147,8 @@ impl Audience {
     }
 }
 
-/// True if a token is valid at `now`. `expires` and `begins` are seconds since 1970; `None` sets no limit. Each may
-/// differ from `now` by up to [`LEEWAY_SECONDS`].
+/// True if a token is valid at `now`. `expires` and `begins` are seconds since 1970; `None` sets no limit. Both limits
+/// allow that a clock differs by [`LEEWAY_SECONDS`].
 fn is_valid(expires: Option<u64>, begins: Option<u64>, now: Timestamp) -> bool {
     let now = seconds(now);
     expires.is_none_or(|at| now < at.saturating_add(LEEWAY_SECONDS))

@@ -163,7 +163,8 @@ impl VerifyingKey {
                 &[Algorithm::Es256]
             }
             AlgorithmParameters::RSA(_) => &[Algorithm::Rs256, Algorithm::Ps256],
-            // Refused are other curves, shared secrets, which must not be public, and types that may be added later.
+            // Other curves and types that may be added later are refused, and also shared secrets, which must not be
+            // public.
             AlgorithmParameters::EllipticCurve(_)
             | AlgorithmParameters::OctetKeyPair(_)
             | AlgorithmParameters::OctetKey(_)

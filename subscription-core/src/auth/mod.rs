@@ -127,7 +127,7 @@ crate::with_fields! {
 ///
 /// Clones share their parts. Each method loads records, decides, and commits, like the methods of the service. Sign-in,
 /// refresh, revocation and deletion of one user never interleave: each of them writes a record that the others have
-/// read, so only one of two concurrent commits succeeds.
+/// read, so only one of two concurrent commits succeeds, and the other method decides again.
 #[derive(Debug, Clone)]
 pub struct Authentication(Arc<AuthParts>);
 
@@ -174,9 +174,9 @@ impl Authentication {
     /// Begins an [`Authentication`] whose accounts are in the store of `service`. `verifier` checks identity tokens,
     /// `keys` sign access tokens, and `server_keys` protect refresh tokens and client keys.
     ///
-    /// The actor of an event of a client is the [actor of the service](SubscriptionService::by). The actor of an event
-    /// of an account or a session is the user, or the clock if the event has no request, unless the caller of a method
-    /// names the actor.
+    /// Events of clients name the [actor of the service](SubscriptionService::by). Events of accounts and sessions name
+    /// the user, or the clock if no user made the request. If a method has a parameter for the actor, its events name
+    /// that actor.
     pub fn builder(
         service: SubscriptionService,
         verifier: Arc<dyn IdentityVerifier>,

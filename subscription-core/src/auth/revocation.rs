@@ -75,8 +75,8 @@ impl Authentication {
     where
         F: Future<Output = Result<Arc<User>, Error>> + Send,
     {
-        // One commit revokes the sessions, writes the user and deletes the surplus. If there are too many sessions for
-        // one commit, there are several.
+        // One commit revokes the sessions, writes the user and deletes surplus sessions. Sessions that do not fit into
+        // this commit are revoked by further commits.
         let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
         let mut ended = 0;
         let identity = read().await?.identity.clone();

@@ -36,7 +36,7 @@ pub struct SignedIn {
     pub access_token: SecretString,
     /// How long the access token is valid.
     pub expires_in: Duration,
-    /// The refresh token, which gets the next pair of tokens.
+    /// The refresh token, with which the client gets the next pair of tokens.
     pub refresh_token: SecretString,
     /// How long the refresh token is valid.
     pub refresh_expires_in: Duration,

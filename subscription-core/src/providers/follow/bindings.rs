@@ -68,8 +68,8 @@ impl Providers {
             .await
     }
 
-    /// The event by which an object is observed without a webhook. If the stored event of the object is open, it is
-    /// this one; otherwise it is a new one.
+    /// The event by which an object is observed without a webhook: the stored event if it is still open, otherwise a
+    /// new one.
     pub(crate) async fn sync_event(
         &self,
         source: &Slug,

@@ -23,8 +23,8 @@ pub(crate) struct Observation<'a> {
     pub(crate) account: &'a Account,
     /// A subscription, an invoice or an order.
     pub(crate) object: ObjectRef,
-    /// The events that the observation settles. An event that is not stored yet is stored only if it is not finished
-    /// then.
+    /// The events that the observation settles. A new event is stored only if it is still open or has failed
+    /// afterwards.
     pub(crate) stored_events: Vec<StoredEvent>,
     pub(crate) claims: UserClaims,
     /// The object as a page of a sync shows it. The object is fetched again if it has a link, and if something differs

@@ -98,8 +98,8 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         let mut plans = self.plans(of).await?;
         let is_mapped = plans.of(&order.sold) != Err(Reason::UnknownPlan);
-        // Anybody can place an order without a price under the address of somebody else. So only a paid order binds its
-        // customer.
+        // Anybody can place an order that costs nothing under the address of somebody else. So only a paid order binds
+        // its customer.
         let is_paid = order.payment.is_some() && order.status == SubscriptionStatus::Active;
         plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
         let plan = match plans.of(&order.sold) {

@@ -81,7 +81,7 @@ impl ProviderEvent {
         }
     }
 
-    /// The event by which an object is followed that is not named by a webhook.
+    /// The event by which an object is observed without a webhook.
     pub(crate) fn of_sync(source: Slug, object: ObjectRef, now: Timestamp) -> Self {
         let key = format!("sync:{}:{}", object.kind, object.id);
         Self::new(source, &key, Some(object), now)

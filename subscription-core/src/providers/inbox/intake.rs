@@ -88,9 +88,9 @@ impl Providers {
         }
     }
 
-    /// Makes a stored event due. Lemon Squeezy has no ids of events. If an object returns to a state within a second,
-    /// both webhooks have the same bytes, so the second one may be a later event. An observation that is running loses
-    /// to this write, and fetches the object again.
+    /// Makes a stored event due. Lemon Squeezy has no ids of events. If an object returns to an earlier state within a
+    /// second, both webhooks have the same bytes, so the second one may be a later event. An observation that is
+    /// running loses to this write, and fetches the object again.
     async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
         let key = event.document_key()?;
         self.service

@@ -91,7 +91,8 @@ pub struct FoundSubscription {
     pub object: FoundObject,
     /// The external id of our record.
     pub external_id: ExternalId,
-    /// The external id that a record which a caller made may have instead (Lemon Squeezy: the number without a prefix).
+    /// The external id that a record may have instead, if a caller made the record (Lemon Squeezy: the number without a
+    /// prefix).
     pub former_id: Option<ExternalId>,
     /// The status.
     pub status: SubscriptionStatus,
@@ -142,14 +143,14 @@ pub struct FoundInvoice {
     pub object: FoundObject,
     /// The subscription that it is for.
     pub subscription: ObjectId,
-    /// The purpose of the invoice; `None` if none of our kinds is this purpose.
+    /// The purpose of the invoice; `None` if no [`PaymentKind`] fits.
     pub kind: Option<PaymentKind>,
     /// The periods that it pays for.
     pub periods: FoundPeriods,
     /// Its payments.
     pub payments: Vec<FoundPayment>,
-    /// When the invoice was paid, if the list of its payments lacks a part of the money. This part was paid outside of
-    /// the provider, or the list is older than the invoice.
+    /// When the invoice was paid, if the list of its payments lacks a part of the money; otherwise `None`. This part
+    /// was paid outside of the provider, or the list is older than the invoice.
     pub unlisted_since: Option<Timestamp>,
 }
 

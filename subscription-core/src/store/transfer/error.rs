@@ -35,8 +35,8 @@ pub struct FileFaults {
 }
 
 impl FileFaults {
-    /// The first hundred faults that were found, in the order of their lines, such as `line 4: amount must be more than
-    /// 0`. Their texts contain no values of people's records.
+    /// The first hundred faults that were found, in the order of their lines, such as
+    /// `line 4: amount must be more than 0`. The faults contain no values of people's records.
     pub fn listed(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().map(|(_, fault)| fault.as_str())
     }

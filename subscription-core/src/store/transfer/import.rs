@@ -279,8 +279,8 @@ impl Import<'_> {
     }
 }
 
-/// The statement that inserts a number of values into a table, such as `INSERT INTO plans (id, name, …) VALUES ($1, $2,
-/// …), ($18, …)`.
+/// The statement that inserts a number of values into a table, such as
+/// `INSERT INTO plans (id, name, …) VALUES ($1, $2, …), ($18, …)`.
 fn insert(table: &Table, values: usize) -> String {
     let name = table.name;
     let columns = table.columns();

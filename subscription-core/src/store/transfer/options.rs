@@ -23,8 +23,8 @@ impl fmt::Debug for ImportOptions<'_> {
 }
 
 impl<'a> ImportOptions<'a> {
-    /// Lets a subscription belong to any user, even if the file has users. This is for a service that does not [check
-    /// users](crate::ServiceBuilder::check_users).
+    /// Lets a subscription belong to any user, even if the file has users. This is for services that do not
+    /// [check users](crate::ServiceBuilder::check_users).
     #[must_use]
     pub fn for_any_user(mut self) -> Self {
         self.any_user = true;
