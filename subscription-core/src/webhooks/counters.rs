@@ -12,9 +12,9 @@ use crate::values::Timestamp;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AllCounters {
-    /// By endpoint.
+    /// The counts of each endpoint.
     pub endpoints: BTreeMap<EndpointId, Counters>,
-    /// The endpoints that the sending job has disabled, by reason.
+    /// The number of endpoints that the sending job has disabled, by reason.
     pub disabled: BTreeMap<DisabledReason, u64>,
     /// The number of tries in flight.
     pub in_flight: usize,
@@ -26,14 +26,14 @@ pub struct AllCounters {
 pub struct Counters {
     /// The number of tries, by the [name](super::DeliveryResult::name) of the outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// The number of tries that took at most each of [`Counters::MILLIS`] and more than the previous one. The last number
-    /// counts those that took longer.
+    /// The number of tries by duration, in the ranges that [`Counters::MILLIS`] bounds: a try is counted at the first
+    /// bound that it does not exceed. The last number counts the tries that took longer than the last bound.
     pub durations: [u64; Counters::MILLIS.len() + 1],
-    /// How long all tries took together.
+    /// The total duration of all tries.
     pub took: Duration,
     /// The number of events that were given up.
     pub given_up: u64,
-    /// The present state; `None` if this process does not send.
+    /// The present state of sending; `None` if this process does not send.
     pub state: Option<SendingState>,
 }
 
@@ -43,16 +43,16 @@ pub struct Counters {
 pub struct SendingState {
     /// The number of events of the feed after the cursor.
     pub lag_events: u64,
-    /// When the oldest event happened that is not delivered or parked; `None` if there is none.
+    /// When the oldest event happened that waits for delivery and is not parked; `None` if no such event waits.
     pub waiting_since: Option<Timestamp>,
-    /// The number of parked events, which are tried again.
+    /// The number of parked events that will be tried again.
     pub parked: usize,
-    /// True if only the oldest event is tried.
+    /// True if the endpoint is stalled.
     pub is_stalled: bool,
 }
 
 impl Counters {
-    /// The upper bounds of the durations that are counted, in milliseconds.
+    /// The upper bounds of the ranges by which durations are counted, in milliseconds.
     pub const MILLIS: [u64; 9] = [5, 10, 25, 50, 100, 500, 1_000, 5_000, 15_000];
 }
 
@@ -86,7 +86,7 @@ impl SharedCounters {
         self.lock().endpoints.entry(endpoint).or_default().state = Some(state);
     }
 
-    /// Forgets the present state: this process no longer sends.
+    /// Removes the present state of all endpoints: this process no longer sends.
     pub(super) fn hide(&self) {
         let mut all_counters = self.lock();
         all_counters.in_flight = 0;

@@ -1,4 +1,4 @@
-//! The documents of webhooks: endpoints, how far each was delivered to, and parked events.
+//! The documents that webhooks store: endpoints, the state of their deliveries, parked events, and creation requests.
 
 use std::collections::VecDeque;
 
@@ -35,11 +35,11 @@ pub struct Endpoint {
     pub url: Box<str>,
     /// A text for people: up to 200 characters.
     pub description: Box<str>,
-    /// The types of the events that it is sent: 1 to 50.
+    /// The patterns of the event types that are sent to the endpoint: 1 to 50.
     pub types: Vec<TypePattern>,
-    /// Why and since when it is sent nothing; `None` if it is enabled.
+    /// Why and since when no events are sent to it; `None` if it is enabled.
     pub disabled: Option<Disabled>,
-    /// The values from which its secrets are derived.
+    /// The values from which its secrets are derived with a server key.
     pub secret: SecretState,
     /// When it was created.
     pub created_at: Timestamp,
@@ -47,7 +47,7 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
 }
 
-/// The request that created an endpoint under an idempotency key. It is deleted with the endpoint.
+/// A request that created an endpoint under an idempotency key. Its document is deleted with the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreationRequest {
     pub(super) endpoint: EndpointId,
@@ -55,7 +55,7 @@ pub(super) struct CreationRequest {
     pub(super) fingerprint: [u8; 32],
 }
 
-/// The namespace of the ids of requests.
+/// The namespace of the UUIDs that are made from idempotency keys.
 const REQUESTS_NAMESPACE: Uuid = Uuid::from_u128(0x7c1d_2f3a_90b6_5e4d_8a17_55d0_3ee9_46c2);
 
 impl CreationRequest {
@@ -77,7 +77,7 @@ impl CreationRequest {
 pub struct Disabled {
     /// The reason.
     pub reason: DisabledReason,
-    /// The time.
+    /// When it was disabled.
     pub at: Timestamp,
 }
 
@@ -87,45 +87,47 @@ named_enum! {
     pub enum DisabledReason {
         /// A caller disabled it.
         ByCaller = "by_caller",
-        /// It returned 410.
+        /// It returned the status 410 (Gone).
         Gone = "gone",
-        /// It accepted nothing for five days.
+        /// All tries have failed for five days.
         Failing = "failing",
-        /// The server key that its secret is derived from is not there, or is another one.
+        /// The server key from which its secret is derived is missing, or was replaced by another key.
         KeyMissing = "key_missing",
-        /// It came with an import.
+        /// It was imported.
         Imported = "imported",
     }
 }
 
-/// The values from which the secrets of an endpoint are derived with a server key. None is a secret.
+/// The values from which the secrets of an endpoint are derived with a server key. None of these values is itself a
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretState {
     /// The number of the server key.
     pub key_id: u8,
     /// A random value.
     pub salt: [u8; 16],
-    /// The number of the secret, which rises with each rotation.
+    /// The number of the current secret: 1 at first, and 1 more with each rotation.
     pub generation: u32,
-    /// The first bytes of a hash of the secret: with another server key they differ.
+    /// The first 8 bytes of a hash of the secret. They differ if the secret is derived with another server key.
     pub check: [u8; 8],
-    /// The secret before the last rotation, while it still signs.
+    /// The secret before the last rotation, which signs until [`PreviousSecret::until`]; `None` if there is no such
+    /// secret.
     pub previous: Option<PreviousSecret>,
 }
 
-/// A secret that was replaced, and signs for a while beside the new one.
+/// A secret that was replaced. It signs beside the new one until a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
-    /// The number of its server key.
+    /// The number of the server key from which it is derived.
     pub key_id: u8,
     /// Its generation.
     pub generation: u32,
-    /// When it ends.
+    /// When it stops signing.
     pub until: Timestamp,
 }
 
 impl Endpoint {
-    /// True if it is sent events.
+    /// True if events are sent to it.
     pub const fn is_enabled(&self) -> bool {
         self.disabled.is_none()
     }
@@ -134,7 +136,7 @@ impl Endpoint {
         document_key(ENDPOINTS, id)
     }
 
-    /// The document of the endpoint after the one that was read.
+    /// The next version of the endpoint's document. `before` is the version that was read.
     pub(super) fn document(&self, before: Version) -> Result<Document, Error> {
         let label = if self.is_enabled() { "enabled" } else { "disabled" };
         let document = Document::with_body(Self::key(self.id)?, before.next(), self)?;
@@ -142,34 +144,35 @@ impl Endpoint {
     }
 }
 
-/// How far an endpoint was delivered to.
+/// The state of the deliveries to an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The sequence up to which every event was delivered, parked or not wanted.
+    /// Every event up to this sequence was delivered, was parked, or is of a type that the endpoint does not want.
     pub cursor: u64,
-    /// Set while the endpoint as a whole fails.
+    /// The state of the stall; `None` if the endpoint is not stalled.
     pub stall: Option<Stall>,
-    /// The first failure since the last success.
+    /// When the first try failed after the last success; `None` if no try has failed since.
     pub failing_since: Option<Timestamp>,
-    /// The last success.
+    /// When the last success happened: a delivery, or a ping that ended a stall. `None` if there was none.
     pub last_success_at: Option<Timestamp>,
-    /// The sequence up to which events were deleted before they were delivered.
+    /// The sequence of the last event that was deleted before it could be delivered; `None` if there is none.
     pub missed_up_to: Option<u64>,
     /// The last tries, the newest first: at most [`Delivery::RECENT_MAX`].
     pub recent: VecDeque<Attempt>,
 }
 
-/// The state of an endpoint that fails as a whole: only its oldest event is tried.
+/// The state of a stalled endpoint, which is sent one event at a time, as a probe. If the reason is
+/// [`StallReason::ParkedFull`], parked events that are due are tried as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// When it began.
     pub since: Timestamp,
     /// The reason.
     pub reason: StallReason,
-    /// The number of tries since.
+    /// The number of probes that have failed since then.
     pub probes: u32,
-    /// The next try.
+    /// When the next probe is due.
     pub next_at: Timestamp,
 }
 
@@ -177,7 +180,7 @@ named_enum! {
     /// The reason why an endpoint is stalled.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum StallReason {
-        /// Tries failed one after the other, without a success between them.
+        /// Several events failed, one after the other, without a success between them.
         Failing = "failing",
         /// The endpoint has the maximum number of parked events.
         ParkedFull = "parked_full",
@@ -194,7 +197,7 @@ pub struct Attempt {
     /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: Box<str>,
-    /// The number of tries of the event, with this one.
+    /// The number of tries of the event so far, including this one.
     pub attempt: u32,
     /// The outcome.
     #[serde(flatten)]
@@ -204,15 +207,15 @@ pub struct Attempt {
 }
 
 impl Delivery {
-    /// The largest number of tries that are shown.
+    /// The maximum number of tries that are stored and shown.
     pub const RECENT_MAX: usize = 20;
 
     pub(super) fn key(endpoint: EndpointId) -> Result<DocumentKey, StoreError> {
         document_key(DELIVERIES, endpoint)
     }
 
-    /// The document after the one that was read. It is due at the next try of a stalled endpoint, or now if a caller
-    /// changed something that the sending job must read.
+    /// The next version of the document; `before` is the version that was read. It is due at the next probe of a
+    /// stalled endpoint, or now if a caller changed something that the sending job must read.
     pub(super) fn document(
         &self,
         endpoint: EndpointId,
@@ -224,7 +227,7 @@ impl Delivery {
     }
 }
 
-/// A parked event, because it failed or because an earlier event of its record did.
+/// An event that is parked, because its delivery failed or because an earlier event of its record is parked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Parked {
@@ -232,11 +235,11 @@ pub struct Parked {
     pub event: RecordedEvent,
     /// Its state.
     pub state: ParkedState,
-    /// The number of tries.
+    /// The number of tries so far. A resend sets it to 0.
     pub attempts: u32,
-    /// The first failure; `None` if it was never tried.
+    /// When it first failed; `None` if it has not failed.
     pub first_failed_at: Option<Timestamp>,
-    /// The last try.
+    /// The last try; `None` if it was never tried.
     pub last: Option<Attempt>,
 }
 
@@ -244,11 +247,11 @@ named_enum! {
     /// The state of a parked event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ParkedState {
-        /// It is tried again.
+        /// It waits for its next try.
         Waiting = "waiting",
-        /// It waits for an earlier event of its record.
+        /// It waits behind an earlier event of its record.
         Behind = "behind",
-        /// It was tried as often as there are tries. It is listed, and deleted later.
+        /// Its last try failed, and it is not tried again. It is listed for up to 30 days, and then deleted.
         GivenUp = "given_up",
     }
 }
@@ -258,7 +261,8 @@ impl Parked {
         document_key(PARKED, format_args!("{endpoint}/{sequence:020}"))
     }
 
-    /// The document after the one that was read. It is due at the next try, or at its deletion if it was given up.
+    /// The next version of the document; `before` is the version that was read. It is due at the next try of the
+    /// event, or, if the event was given up, when the document is deleted.
     pub(super) fn document(
         &self,
         endpoint: EndpointId,
@@ -272,7 +276,7 @@ impl Parked {
     }
 }
 
-/// An endpoint and its deliveries, as they were read.
+/// An endpoint and the state of its deliveries, as they were read from the store.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(super) endpoint: Stored<Endpoint>,

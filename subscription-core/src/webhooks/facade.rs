@@ -1,4 +1,4 @@
-//! `Webhooks`: the endpoints and the sending of events to them, over a service.
+//! [`Webhooks`]: manages the endpoints of a service and sends events to them.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::store::Store;
 use crate::values::{Clock, SystemClock, Timestamp};
 use crate::webhooks::{AddressRules, Deliver};
 
-/// Endpoints, and the events that are sent to them.
+/// Manages webhook endpoints, and creates the job that sends events to them.
 ///
-/// It has no task of its own. Clones share their parts.
+/// A `Webhooks` starts no task of its own. All clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     pub(super) service: SubscriptionService,
@@ -23,7 +23,7 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// Sends events of the service's feed with `transport`. Secrets are derived from `keys`.
+    /// Sends events of the service's feed with `transport`. The secrets of the endpoints are derived from `keys`.
     pub fn new(
         service: SubscriptionService,
         keys: ServerKeys,
@@ -39,27 +39,27 @@ impl Webhooks {
         }
     }
 
-    /// Allows and denies addresses by these rules when an endpoint is created or changed.
+    /// Sets the rules for the addresses of endpoints. They are checked when an endpoint is created or changed.
     #[must_use]
     pub fn with_addresses(mut self, addresses: AddressRules) -> Self {
         self.addresses = Arc::new(addresses);
         self
     }
 
-    /// Takes the time of deliveries from this clock instead of the machine's. It need not be the service's clock:
-    /// receivers compare the time of a delivery with their own clock.
+    /// Sets the clock that gives the time of deliveries; the default is the machine's clock. It may differ from the
+    /// clock of the service: receivers compare the time of a delivery with their own clock.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// The rules for addresses.
+    /// The rules for the addresses of endpoints.
     pub fn addresses(&self) -> &AddressRules {
         &self.addresses
     }
 
-    /// The counts of deliveries since the start of this process, and the present state of sending, for metrics.
+    /// The counts of deliveries since the start of this process, and the present state of sending. Metrics show them.
     pub fn counters(&self) -> AllCounters {
         self.counters.lock().clone()
     }

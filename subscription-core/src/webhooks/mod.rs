@@ -1,7 +1,9 @@
-//! Webhooks: events of the feed, sent to the endpoints that subscribe to them, signed and in order for each record.
+//! Webhooks: events of the feed are sent to the endpoints that subscribe to them. Each delivery is signed. The events
+//! of one record are delivered in their order.
 //!
-//! Each endpoint has a cursor over the feed. An event that fails is parked and tried again later, and the events
-//! of its record wait behind it; an endpoint that fails is tried again from its cursor.
+//! Each endpoint has a cursor over the feed. An event that fails is parked and tried again later, and the later events
+//! of its record wait behind it. If several events fail one after the other, the endpoint is stalled, and is tried
+//! again later from its cursor.
 
 mod counters;
 mod delivery;

@@ -1,7 +1,8 @@
 //! The URLs and addresses that deliveries may be sent to.
 //!
-//! An endpoint is chosen by a caller, so it could name a service in the network of this server. Names are judged by
-//! the addresses that they resolve to, at the moment of the connection: the HTTP client asks [`AddressRules::admits`].
+//! A caller chooses the URL of an endpoint, so the URL could name a service in the network of this server. A name is
+//! checked by the addresses that it resolves to, when the connection is made: the HTTP client calls
+//! [`AddressRules::admits`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +12,7 @@ use url::{Host, Url};
 use crate::values::{FaultCode, InvalidValue};
 use crate::with_fields;
 
-/// The networks of IPv4 that no delivery is sent to: private ones, this machine, documentation, multicast, reserved.
+/// The IPv4 networks to which no delivery is sent: private, loopback, documentation, multicast and reserved networks.
 const BLOCKED_IPV4: [Ipv4Net; 15] = [
     ipv4(0, 0, 0, 8),
     ipv4(10, 0, 0, 8),
@@ -30,13 +31,13 @@ const BLOCKED_IPV4: [Ipv4Net; 15] = [
     ipv4(240, 0, 0, 4),
 ];
 
-/// The network of IPv6 that deliveries may be sent to.
+/// The IPv6 network to which deliveries may be sent.
 const GLOBAL_IPV6: Ipv6Net = ipv6(0x2000, 0, 3);
-/// The parts of it that they may not: special purposes, documentation, 6to4.
+/// The parts of `GLOBAL_IPV6` to which no delivery is sent: special purposes, documentation, 6to4.
 const BLOCKED_IPV6: [Ipv6Net; 4] =
     [ipv6(0x2001, 0, 23), ipv6(0x2001, 0xdb8, 32), ipv6(0x2002, 0, 16), ipv6(0x3fff, 0, 20)];
 
-/// The largest number of characters of a URL.
+/// The maximum number of characters of a URL.
 const URL_MAX: usize = 2_048;
 
 const fn ipv4(a: u8, b: u8, c: u8, prefix: u8) -> Ipv4Net {
@@ -47,8 +48,8 @@ const fn ipv6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
 }
 
-/// The rules for URLs and addresses: a denied network wins over an allowed one, and both over the built-in list of
-/// private and reserved networks. An IPv4 address in IPv6 (`::ffff:10.0.0.1`) is judged as IPv4.
+/// The rules for URLs and addresses. A denied network overrides an allowed one, and both override the built-in list of
+/// private and reserved networks. An IPv4 address that is written as IPv6 (`::ffff:10.0.0.1`) is checked as IPv4.
 ///
 /// ```
 /// use subscription_core::webhooks::AddressRules;
@@ -64,11 +65,11 @@ const fn ipv6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AddressRules {
-    /// The networks that are allowed, also without TLS.
+    /// The networks that are allowed, with or without TLS.
     pub allow: Vec<IpNet>,
     /// The networks that are denied.
     pub deny: Vec<IpNet>,
-    /// Allows this machine, also without TLS: for development.
+    /// True allows the loopback addresses of this machine, with or without TLS: for development.
     pub loopback: bool,
 }
 
@@ -80,7 +81,7 @@ with_fields! {
     }
 }
 
-/// The reason why a URL is refused. The message continues the name of its field.
+/// The reason why a URL is refused. The message is a predicate that follows the name of the field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUrl {
@@ -93,7 +94,7 @@ pub enum BadUrl {
     /// The text has a control character.
     #[error("must not have control characters")]
     ControlCharacter,
-    /// The scheme is another one, or `http` where that is not allowed.
+    /// The scheme is neither `https` nor an allowed `http`.
     #[error("must begin with https://")]
     Scheme,
     /// The URL has a user or a password.
@@ -102,7 +103,7 @@ pub enum BadUrl {
     /// The URL has a fragment.
     #[error("must not have a fragment")]
     Fragment,
-    /// The host is an address that nothing is sent to.
+    /// The host is an address to which no delivery is sent.
     #[error("must not be a private, local or reserved address")]
     Address,
 }
@@ -114,9 +115,9 @@ impl From<BadUrl> for InvalidValue {
 }
 
 impl AddressRules {
-    /// Reads a URL and checks it.
+    /// Parses a URL and checks it.
     pub fn read(&self, text: &str) -> Result<Url, BadUrl> {
-        // The parser drops tabs and line ends: the URL would not be the one that the caller saw.
+        // The parser removes tabs and line ends, so the result would differ from the URL that the caller saw.
         if text.chars().any(char::is_control) {
             return Err(BadUrl::ControlCharacter);
         }
@@ -124,7 +125,7 @@ impl AddressRules {
         self.check(&url).map(|()| url)
     }
 
-    /// Checks everything about a URL but the addresses that a name resolves to.
+    /// Checks everything in a URL except the addresses that its name resolves to.
     pub fn check(&self, url: &Url) -> Result<(), BadUrl> {
         let plain = match url.scheme() {
             "https" => false,
@@ -146,7 +147,7 @@ impl AddressRules {
             Some(Host::Domain(name)) if is_localhost(name) => {
                 self.admits(Ipv4Addr::LOCALHOST.into(), plain)
             }
-            // It resolves to no address that is admitted without TLS.
+            // Without allowed networks, the only name that may be called without TLS is `localhost`.
             Some(Host::Domain(_)) if plain && self.allow.is_empty() => return Err(BadUrl::Scheme),
             Some(Host::Domain(_)) => true,
             None => return Err(BadUrl::Unreadable),
@@ -154,7 +155,7 @@ impl AddressRules {
         if admitted { Ok(()) } else { Err(BadUrl::Address) }
     }
 
-    /// True if deliveries may be sent to this address; `plain`: without TLS.
+    /// True if deliveries may be sent to this address. `plain` is true for a connection without TLS.
     pub fn admits(&self, ip: IpAddr, plain: bool) -> bool {
         let ip = ip.to_canonical();
         let is_in = |networks: &[IpNet]| networks.iter().any(|network| network.contains(&ip));
@@ -165,7 +166,7 @@ impl AddressRules {
     }
 }
 
-/// True for names of this machine, which no resolver should look up (RFC 6761).
+/// True for the names of this machine, which must not be looked up by a resolver (RFC 6761).
 fn is_localhost(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     name == "localhost" || name.ends_with(".localhost")

@@ -1,7 +1,7 @@
 //! The bodies of deliveries.
 //!
-//! A body has the event and its record as a GET returns it at that moment. It never has an actor, an e-mail or IP
-//! address, a user agent or a hash.
+//! A body contains the event, and its record as a GET returns it at the time of the delivery. It never contains an
+//! actor, an e-mail or IP address, a user agent or a hash.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::service::SubscriptionService;
 use crate::store::{PageLimit, PlanOrder, PlanQuery, Position, SortKey, StoreError, StoreExt as _};
 use crate::values::{PlanId, Timestamp, UserId, Version};
 
-/// The longest record that is sent, in bytes of JSON.
+/// The maximum size of a record in a body, in bytes of JSON. A larger record is left out.
 const OBJECT_BYTES_MAX: usize = 16 * 1_024;
-/// The initial capacity of a body; nearly all are shorter.
+/// The initial capacity of a body, in bytes. Nearly all bodies are shorter.
 const BODY_BYTES: usize = 1_536;
 
-/// All that is sent of a user.
+/// The fields of a user that are sent.
 #[derive(Serialize)]
 struct ShownUser {
     id: UserId,
@@ -30,7 +30,7 @@ struct ShownUser {
     version: Version,
 }
 
-/// The body of a delivery of an event, with its record as it is now.
+/// The body of the delivery of an event, with the present state of its record.
 pub(crate) async fn body(
     service: &SubscriptionService,
     recorded: &RecordedEvent,
@@ -52,7 +52,7 @@ pub(crate) async fn body(
             };
             object(&mut body, Ok(Arc::new(user.as_deref().map(shown))))?;
         }
-        // Their events are never sent.
+        // Events of sessions and clients are never sent.
         Subject::Session(_) | Subject::Client(_) => body.extend_from_slice(b"null"),
     }
     if body.len() - start > OBJECT_BYTES_MAX {
@@ -63,7 +63,8 @@ pub(crate) async fn body(
     Ok(body)
 }
 
-/// The plan at this version or a later one. A cache may still have the previous one, if another process changed it.
+/// The plan at this version or a later one. If another process changed the plan, the cache may still have an earlier
+/// version.
 async fn plan(
     service: &SubscriptionService,
     id: PlanId,
@@ -73,7 +74,7 @@ async fn plan(
     if cached.version >= version {
         return Ok(cached);
     }
-    // Lists are not cached: the first plan after the place before its own.
+    // Lists are not cached. So this reads the first plan of a list that begins just before the id of this plan.
     let before = Uuid::from_u128(id.uuid().as_u128().saturating_sub(1));
     let query = PlanQuery::default()
         .with_order(PlanOrder::CreatedAt)
@@ -83,12 +84,12 @@ async fn plan(
     found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
 }
 
-/// The body of a delivery that only tests the endpoint.
+/// The body of a ping: a delivery that only tests the endpoint.
 pub(crate) fn ping(now: Timestamp) -> Vec<u8> {
     format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
 }
 
-/// Writes the body up to the object. Types, times and ids need no escapes.
+/// Writes the body up to the object. Types, times and ids need no escaping in JSON.
 fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
     let RecordedEvent { sequence, event } = recorded;
     let name = event.name();
@@ -105,7 +106,7 @@ fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Err
     }
     write!(body, r#","kind":"{}","version":{version},"change":"#, event.subject.kind())?;
     let mut change = serde_json::to_value(&event.change)?;
-    // Its name is a part of the type already.
+    // The type of the event already contains the name of the change.
     if let Some(members) = change.as_object_mut() {
         members.remove("change");
     }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// The timer and the signals of the sending job: the core has no runtime of its own.
+/// The timer and the signals of the sending job. The core has no async runtime of its own, so its user provides them.
 #[async_trait]
 pub trait SenderSignals: Send + Sync {
-    /// Returns after `longest`, or earlier if there may be new events, a caller changed an endpoint, or sending
-    /// must stop. Once sending must stop, it returns only after `longest`: tries in flight get that time.
+    /// Waits at most `longest`. It returns earlier if there may be new events, if a caller changed an endpoint, or if
+    /// sending must stop. Once sending must stop, each call waits for the full time `longest`: it is the time that
+    /// tries in flight get.
     ///
-    /// A signal that comes while nobody waits ends the next wait.
+    /// A signal that arrives while no call waits ends the next wait.
     async fn wait(&self, longest: Duration);
 
     /// True if sending must stop: the process ends, or another instance leads.

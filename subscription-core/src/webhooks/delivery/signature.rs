@@ -1,6 +1,7 @@
-//! Secrets of endpoints, and the signatures of deliveries by Standard Webhooks 1.0.0.
+//! Secrets of endpoints, and the signatures of deliveries as Standard Webhooks 1.0.0 defines them.
 //!
-//! A secret is derived from a server key and never stored: nobody can sign with the database alone.
+//! A secret is derived from a server key and is never stored. So nobody can sign with the contents of the database
+//! alone.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,14 +17,15 @@ use crate::server_keys::ServerKeys;
 use crate::values::{InvalidValue, Timestamp};
 use crate::webhooks::{Endpoint, EndpointId, SecretState};
 
-/// The largest difference between the time of a delivery and the receiver's clock that the guide advises, both ways.
+/// The recommended tolerance of receivers: the largest difference, in both directions, between the time of a delivery
+/// and the receiver's clock.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
 
 const PREFIX: &str = "whsec_";
 const VERSION: &str = "v1,";
 
-/// The secret of an endpoint, which signs its deliveries. As text it is `whsec_` and base64; the prefix may be left
-/// out.
+/// The secret of an endpoint, which signs its deliveries. Its text is `whsec_` and base64; the prefix may be missing
+/// when the text is parsed.
 #[derive(Debug, Clone)]
 pub struct Secret(SecretSlice<u8>);
 
@@ -54,7 +56,7 @@ impl FromStr for Secret {
     }
 }
 
-/// The secret of a generation of an endpoint; `None` if there is no server key of this number.
+/// The secret of this generation of an endpoint; `None` if there is no server key with this number.
 pub fn secret(
     keys: &ServerKeys,
     key_id: u8,
@@ -67,28 +69,29 @@ pub fn secret(
     Some(Secret(mac.finalize().into_bytes().to_vec().into()))
 }
 
-/// The current secret of an endpoint; `None` if its server key is missing, or is another one.
+/// The current secret of an endpoint; `None` if its server key is missing or was replaced by another key.
 pub(crate) fn current_secret(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Secret> {
     let SecretState { key_id, salt, generation, check: expected, .. } = &endpoint.secret;
     let found = secret(keys, *key_id, salt, endpoint.id, *generation);
     found.filter(|found| check(found) == *expected)
 }
 
-/// The first bytes of a hash of a secret. Stored beside the endpoint, they show whether a server key is still the one
-/// from which its secret was derived.
+/// The first 8 bytes of a hash of a secret. They are stored with the endpoint, and show whether the server key is
+/// still the one from which the secret was derived.
 pub fn check(secret: &Secret) -> [u8; 8] {
     let hash: [u8; 32] = Sha256::digest(secret.0.expose_secret()).into();
     hash.first_chunk().copied().unwrap_or_default()
 }
 
-/// The header `webhook-signature` of a delivery: a signature by each secret, the newest first.
+/// The value of the header `webhook-signature`: one signature by each secret, in their order. The newest secret comes
+/// first.
 pub fn sign(secrets: &[Secret], id: &str, unix_seconds: i64, body: &[u8]) -> String {
     let timestamp = unix_seconds.to_string();
     let signatures = secrets.iter().filter_map(|secret| secret.signature(id, &timestamp, body));
     signatures.map(|text| format!("{VERSION}{text}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The headers of a delivery that its signature needs. A header that is missing is an empty text.
+/// The headers of a delivery that are needed to verify it. The value of a missing header is an empty text.
 #[derive(Debug, Clone, Copy)]
 pub struct SignatureHeaders<'a> {
     /// The header `webhook-id`.
@@ -99,7 +102,7 @@ pub struct SignatureHeaders<'a> {
     pub signature: &'a str,
 }
 
-/// The reason why a receiver must not believe a delivery.
+/// The reason why a receiver must not trust a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -109,20 +112,20 @@ pub enum Refused {
     /// The time is not a whole number of seconds since 1970.
     #[error("webhook-timestamp is not a number of seconds")]
     BadTimestamp,
-    /// The delivery was signed too long ago: perhaps an attacker sends it again.
+    /// The delivery was signed too long ago. An attacker may have recorded it and sent it again.
     #[error("the delivery was signed too long ago")]
     TooOld,
     /// The delivery was signed in the future: one of the two clocks is wrong.
     #[error("the delivery was signed in the future")]
     TooNew,
-    /// None of the signatures is by one of the secrets over this id, time and body.
+    /// No signature in the header was made with one of the secrets over this id, time and body.
     #[error("no signature is right")]
     WrongSignature,
 }
 
-/// Checks that a delivery was signed with one of the secrets, within `tolerance` of `now`. It is for receivers.
+/// Verifies that a delivery was signed with one of the secrets, within `tolerance` of `now`. Receivers call this.
 ///
-/// The body must be the bytes as they were received: JSON that is parsed and written again has other bytes.
+/// The body must be the bytes that were received. JSON that is parsed and written again has different bytes.
 ///
 /// ```
 /// use subscription_core::Timestamp;

@@ -1,4 +1,4 @@
-//! The signed requests of an endpoint.
+//! The signer of the requests to an endpoint.
 
 use url::Url;
 
@@ -13,12 +13,12 @@ use crate::webhooks::{Endpoint, SecretState};
 pub(crate) struct Signing {
     url: Url,
     current: [Secret; 1],
-    /// Both secrets, the newest first, and the end of the older one.
+    /// Both secrets, the newest first, and when the older one stops signing; `None` if there is only one secret.
     both: Option<([Secret; 2], Timestamp)>,
 }
 
 impl Signing {
-    /// The secrets of an endpoint; `None` if the server key is not there, or is another one.
+    /// The secrets of an endpoint; `None` if the server key is missing or was replaced by another key.
     pub(crate) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
         let current = current_secret(keys, endpoint)?;
         let SecretState { salt, previous, .. } = &endpoint.secret;
@@ -26,11 +26,11 @@ impl Signing {
             let older = secret(keys, previous.key_id, salt, endpoint.id, previous.generation)?;
             Some(([current.clone(), older], previous.until))
         });
-        // A URL that cannot be read was not stored by this program.
+        // A stored URL that cannot be parsed was not written by this program.
         Some(Self { url: Url::parse(&endpoint.url).ok()?, current: [current], both })
     }
 
-    /// A signed request. `id` is the same in every try.
+    /// A signed request. `id` must be the same in every try of an event.
     pub(crate) fn request(&self, id: &str, now: Timestamp, body: Vec<u8>) -> DeliveryRequest {
         let timestamp = now.micros().div_euclid(1_000_000);
         let secrets: &[Secret] = match &self.both {

@@ -1,4 +1,4 @@
-//! The port by which deliveries are sent.
+//! The port through which deliveries are sent.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use url::Url;
 
 use crate::webhooks::DeliveryResult;
 
-/// A delivery to send with POST.
+/// A delivery, to be sent with POST.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeliveryRequest {
     /// The URL of the endpoint.
     pub url: Url,
-    /// The header `webhook-id`: the id of the event, the same in every try.
+    /// The header `webhook-id`: the id of the event, which is the same in every try.
     pub id: Box<str>,
     /// The header `webhook-timestamp`, in seconds since 1970.
     pub timestamp: i64,
     /// The header `webhook-signature`.
     pub signature: Box<str>,
-    /// The body, as it was signed: JSON.
+    /// The body that was signed: JSON.
     pub body: Vec<u8>,
 }
 
 impl DeliveryRequest {
-    /// A delivery of a body that was signed with these values.
+    /// A delivery of `body`, which was signed with this id and time.
     pub fn new(
         url: Url,
         id: impl Into<Box<str>>,
@@ -38,8 +38,8 @@ impl DeliveryRequest {
 
 /// Sends deliveries.
 ///
-/// To ensure safety, an implementation checks the address that it connects to, not only the name; it follows no
-/// redirects, uses no proxy, has a time-out, and keeps nothing of the body of a response.
+/// To be safe, an implementation must check each address that it connects to, not only the name. It must follow no
+/// redirects, use no proxy, have a time-out, and store nothing of the body of a response.
 #[async_trait]
 pub trait Deliver: Send + Sync + fmt::Debug {
     /// Sends a delivery and returns the outcome.

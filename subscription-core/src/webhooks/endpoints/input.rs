@@ -15,16 +15,16 @@ use crate::values::{
 };
 use crate::webhooks::AddressRules;
 
-/// The largest number of types of an endpoint.
+/// The maximum number of event types of an endpoint.
 const TYPES_MAX: usize = 50;
-/// The largest number of characters of a description.
+/// The maximum number of characters of a description.
 const DESCRIPTION_MAX: usize = 200;
-/// The longest overlap of two secrets, in hours.
+/// The longest time, in hours, for which the previous secret may sign beside the new one.
 const OVERLAP_HOURS_MAX: u64 = 72;
-/// The overlap of two secrets if a caller names none.
+/// How long the previous secret signs beside the new one, if the caller does not say.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 
-/// Reads a sequence as callers send it.
+/// Parses a sequence of the feed from JSON.
 fn sequence(json: &str) -> Result<u64, InvalidValue> {
     whole_number::<{ i64::MAX.unsigned_abs() }>(json).map(Bounded::get)
 }
@@ -36,20 +36,20 @@ pub struct NewEndpoint {
     pub url: Url,
     pub types: Vec<TypePattern>,
     pub description: Box<str>,
-    /// The first event that it is sent.
+    /// The first event that is sent to it.
     pub from: FirstEvent,
 }
 
-/// The first event that a new endpoint is sent.
+/// The first event that is sent to a new endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirstEvent {
-    /// The next one that is written.
+    /// The next event that is written.
     #[default]
     Now,
-    /// The oldest one that is kept.
+    /// The oldest event that is still stored.
     Start,
-    /// The one after this sequence.
+    /// The event after this sequence.
     After(u64),
 }
 
@@ -102,7 +102,7 @@ pub struct EndpointChanges {
     pub url: Option<Url>,
     pub types: Option<Vec<TypePattern>>,
     pub description: Option<Box<str>>,
-    /// True if it is to be sent events.
+    /// True enables the endpoint, false disables it.
     pub enabled: Option<bool>,
 }
 
@@ -115,7 +115,7 @@ impl EndpointChanges {
         fields.finish(Some(Self { enabled, ..changes }))
     }
 
-    /// Reads the fields that a new endpoint has too.
+    /// Reads the fields that a change and a new endpoint have in common.
     fn read(fields: &mut Fields<'_>, addresses: &AddressRules) -> Self {
         let url = fields.optional("url", text).and_then(|text| {
             let read = addresses.read(&text);
@@ -139,7 +139,7 @@ impl EndpointChanges {
     }
 }
 
-/// Checks the fields of an endpoint that their types do not limit.
+/// Checks the limits of fields that the types of the fields do not enforce.
 fn check(
     addresses: &AddressRules,
     url: Option<&Url>,
@@ -180,7 +180,7 @@ fn check_type(pattern: TypePattern) -> Result<TypePattern, InvalidValue> {
     })
 }
 
-/// A type of events that is sent.
+/// A pattern of event types that an endpoint can subscribe to.
 struct Sent(TypePattern);
 
 impl FromStr for Sent {
@@ -208,12 +208,12 @@ fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
 /// The input that replaces the secret of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// How long the secret before signs beside the new one.
+    /// How long the previous secret signs beside the new one.
     pub overlap: Duration,
 }
 
 impl Rotation {
-    /// Parses a JSON object, or nothing; the overlap is 24 hours if none is named.
+    /// Parses a JSON object or an empty body. The default overlap is 24 hours.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(if json.is_empty() { b"{}" } else { json })?;
         let hours = fields.optional("overlap_hours", whole_number::<OVERLAP_HOURS_MAX>);
@@ -222,17 +222,17 @@ impl Rotation {
     }
 }
 
-/// The place in the feed from which an endpoint is to be sent events again.
+/// The place in the feed from which events are sent to an endpoint again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewind {
-    /// After this sequence.
+    /// Send the events after this sequence.
     To(u64),
-    /// From the first event that happened at this moment or later.
+    /// Send from the first event that happened at this moment or later.
     Since(Timestamp),
 }
 
 impl Rewind {
-    /// Parses a JSON object with one of `to` and `since`, and returns all its faults at once.
+    /// Parses a JSON object that has either `to` or `since`, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         expect_one_of(&mut fields, ["to", "since"]);
@@ -242,17 +242,18 @@ impl Rewind {
     }
 }
 
-/// The parked events that are to be sent at once.
+/// The parked events that are made due at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
-    /// The one with this sequence.
+    /// The parked event with this sequence.
     One(u64),
-    /// All.
+    /// All parked events.
     All,
 }
 
 impl Resend {
-    /// Parses a JSON object with a `sequence`, or with `all` that is true, and returns all its faults at once.
+    /// Parses a JSON object that has either a `sequence`, or `all` with the value true. Returns all its faults at
+    /// once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
         expect_one_of(&mut fields, ["sequence", "all"]);

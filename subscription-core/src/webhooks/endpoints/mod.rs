@@ -27,15 +27,15 @@ use crate::webhooks::{
     Secret, SecretState, Webhooks,
 };
 
-/// An endpoint that was created, or its secret rotated.
+/// An endpoint after its creation, or after a rotation of its secret.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EndpointWithSecret {
     /// The endpoint.
     pub endpoint: ShownEndpoint,
-    /// Its secret; `None` if the creation is repeated after the secret was rotated.
+    /// Its current secret. `None` if the creation is repeated and the secret of that time is no longer current.
     pub secret: Option<Secret>,
-    /// True if a request with the same idempotency key created it before.
+    /// True if an earlier request with the same idempotency key created the endpoint.
     pub replayed: bool,
 }
 
@@ -43,7 +43,8 @@ impl Webhooks {
     /// The largest number of endpoints.
     pub const ENDPOINTS_MAX: usize = 100;
 
-    /// Creates an endpoint. Events of users need `may_read_users`: the caller may read users.
+    /// Creates an endpoint. `may_read_users` says whether the caller may read users; only then events of users are
+    /// allowed.
     pub async fn create(
         &self,
         new: NewEndpoint,
@@ -52,8 +53,8 @@ impl Webhooks {
         self.create_once(new, None, may_read_users).await
     }
 
-    /// The same, once for each idempotency key: for as long as the endpoint exists, a second request with the key
-    /// returns it.
+    /// Creates an endpoint like [`Webhooks::create`], but once for each idempotency key: while the endpoint exists,
+    /// another request with the same key and input returns it.
     pub async fn create_once(
         &self,
         new: NewEndpoint,
@@ -63,7 +64,7 @@ impl Webhooks {
         new.check(&self.addresses)?;
         expect_scope(&new.types, may_read_users)?;
         let now = self.now();
-        // The creations of this process take turns, so that all of them count the endpoints of the others.
+        // Creations in this process run one at a time, so that each one counts the endpoints of the earlier ones.
         let _turn = match self.service.writer_queues().queue("webhook endpoints") {
             Some(queue) => Some(queue.turn().await),
             None => None,
@@ -86,7 +87,7 @@ impl Webhooks {
             writes.push(made.document(key.clone())?);
         }
         if let Err(error) = self.write(writes, Vec::new()).await {
-            // Another process may have created one under the same key.
+            // Another process may have created an endpoint under the same key.
             return self.replay(request.as_ref(), fingerprint).await?.ok_or(error);
         }
         let version = Version::FIRST;
@@ -124,7 +125,7 @@ impl Webhooks {
         Ok((endpoint, first))
     }
 
-    /// The endpoint that an earlier request with the same idempotency key created, if there was one.
+    /// The endpoint that an earlier request with the same idempotency key created; `None` if there was none.
     async fn replay(
         &self,
         request: Option<&DocumentKey>,
@@ -154,8 +155,8 @@ impl Webhooks {
         }
     }
 
-    /// Changes an endpoint, if it has this version. An endpoint that is enabled, or gets another URL, is no longer
-    /// stalled; it continues at its cursor.
+    /// Changes an endpoint, if it has the version `if_version`; `None` accepts any version. If the change enables the
+    /// endpoint or sets another URL, its stall ends. Sending continues at its cursor.
     pub async fn update_if(
         &self,
         id: EndpointId,
@@ -185,7 +186,8 @@ impl Webhooks {
         self.service.retrying_on(&key, attempt).await
     }
 
-    /// Deletes an endpoint, if it has this version, with its deliveries and parked events, in one commit.
+    /// Deletes an endpoint, its delivery state and its parked events in one commit, if it has the version
+    /// `if_version`; `None` accepts any version.
     pub async fn delete_if(
         &self,
         id: EndpointId,
@@ -202,8 +204,8 @@ impl Webhooks {
             for request in self.store().list_as::<Document>(requests).await?.items {
                 deletes.push(delete(request.key.clone(), request.version));
             }
-            // An event is only ever parked together with a write of the delivery, whose version is checked: if one is
-            // parked after this read, the commit is refused.
+            // An event is parked only together with a write of the delivery, whose version this commit checks. If an
+            // event is parked after this read, the commit is refused.
             for parked in self.parked_of(id).await? {
                 let sequence = parked.body.event.sequence;
                 deletes.push(delete(Parked::key(id, sequence)?, parked.version));
@@ -213,8 +215,8 @@ impl Webhooks {
         self.service.retrying_on(&key, attempt).await
     }
 
-    /// Replaces the secret of an endpoint. The one before signs beside it for the time of the overlap, unless its
-    /// server key is missing.
+    /// Replaces the secret of an endpoint. The previous secret signs beside the new one for the time `overlap`, unless
+    /// its server key is missing.
     pub async fn rotate_secret(
         &self,
         id: EndpointId,
@@ -249,7 +251,7 @@ impl Webhooks {
         self.service.retrying_on(&Endpoint::key(id)?, attempt).await
     }
 
-    /// Reads an endpoint and its deliveries.
+    /// Reads an endpoint and the state of its deliveries.
     pub(super) async fn load(&self, id: EndpointId) -> Result<Loaded, Error> {
         let endpoint = Stored::load(self.store(), &Endpoint::key(id)?).await;
         let endpoint = found(endpoint, "webhook endpoint", id)?;
@@ -257,7 +259,7 @@ impl Webhooks {
         Ok(Loaded { endpoint, delivery: found(delivery, "webhook endpoint", id)? })
     }
 
-    /// The same, if the endpoint has this version.
+    /// Like `load`, but fails with [`Error::Stale`] if the endpoint has another version than `if_version`.
     async fn load_if(&self, id: EndpointId, if_version: Option<Version>) -> Result<Loaded, Error> {
         let loaded = self.load(id).await?;
         let current = loaded.endpoint.version;
@@ -267,7 +269,7 @@ impl Webhooks {
         Ok(loaded)
     }
 
-    /// Ends a stall: the documents of the parked events, which are due.
+    /// Ends a stall. Returns the documents of the parked events that wait for a try, which are due now.
     pub(super) async fn end_stall(
         &self,
         loaded: &mut Loaded,
@@ -282,8 +284,8 @@ impl Webhooks {
         waiting.map(|it| it.body.document(id, it.version, Some(now))).collect()
     }
 
-    /// Commits a changed delivery with other changes, and the endpoint if it changed too. The delivery is due, so that
-    /// the sending job reads all of it, in whichever process it runs.
+    /// Commits a changed delivery together with other changes, and the endpoint if `with_endpoint` is true. The
+    /// delivery document becomes due, so that the sending job reads it, in whichever process the job runs.
     pub(super) async fn write_loaded(
         &self,
         loaded: &mut Loaded,
@@ -309,7 +311,7 @@ impl Webhooks {
         self.store().commit(changes).await.map_err(Error::Store)
     }
 
-    /// All events of an endpoint that are parked.
+    /// All parked events of an endpoint, including those that were given up.
     pub(super) async fn parked_of(
         &self,
         id: EndpointId,
@@ -320,7 +322,7 @@ impl Webhooks {
 }
 
 impl Endpoint {
-    /// Applies a change; true if it starts again, because it is enabled or gets another URL.
+    /// Applies the changes. Returns true if they enable the endpoint or set another URL.
     fn change(&mut self, changes: &EndpointChanges, now: Timestamp) -> bool {
         let EndpointChanges { url, types, description, enabled } = changes;
         let url = url.as_ref().map(|url| Box::from(url.as_str()));
@@ -331,7 +333,7 @@ impl Endpoint {
         self.description = description.clone().unwrap_or_else(|| self.description.clone());
         self.disabled = match enabled {
             Some(true) => None,
-            // The first reason stays.
+            // If the endpoint is disabled already, the first reason remains.
             Some(false) => {
                 self.disabled.or(Some(Disabled { reason: DisabledReason::ByCaller, at: now }))
             }
@@ -345,7 +347,7 @@ pub(super) fn delete(key: DocumentKey, version: Version) -> Delete {
     Delete { key: Key::Document(key), version }
 }
 
-/// Checks that a caller who wants events of users may read users.
+/// Checks that a caller who subscribes to events of users may read users.
 fn expect_scope(types: &[TypePattern], may_read_users: bool) -> Result<(), Error> {
     if may_read_users || !types.iter().any(TypePattern::is_of_accounts) {
         return Ok(());
@@ -353,7 +355,7 @@ fn expect_scope(types: &[TypePattern], may_read_users: bool) -> Result<(), Error
     Err(Forbidden::ScopeMissing(Scope::UsersRead).into())
 }
 
-/// Checks that an endpoint can be sent all events after a sequence.
+/// Checks that the feed has reached `sequence`, and that all events after it are still stored. Returns the sequence.
 pub(super) fn expect_kept(
     feed: &EventPage,
     sequence: u64,

@@ -1,4 +1,4 @@
-//! The ping: a delivery that is in no feed, by which a caller tests an endpoint.
+//! The ping: a delivery that tests an endpoint. It is not an event of the feed.
 
 use serde::Serialize;
 
@@ -14,15 +14,14 @@ use crate::webhooks::{Endpoint, EndpointId, Webhooks};
 pub struct Ping {
     /// The name of the outcome.
     pub outcome: &'static str,
-    /// The status of the response.
+    /// The status of the response; `None` if there was no response.
     pub status: Option<u16>,
-    /// How long it took, in milliseconds.
+    /// How long the ping took, in milliseconds.
     pub duration_ms: u64,
 }
 
 impl Webhooks {
-    /// Sends one `webhook.ping`, also to an endpoint that is disabled. If it is accepted, the endpoint is no longer
-    /// stalled.
+    /// Sends one `webhook.ping`, also to a disabled endpoint. If the endpoint accepts it, its stall ends.
     pub async fn ping(&self, id: EndpointId) -> Result<Ping, Error> {
         let endpoint = self.load(id).await?.endpoint.body;
         let began = self.now();

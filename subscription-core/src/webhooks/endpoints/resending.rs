@@ -1,4 +1,4 @@
-//! Sending events again: from another place in the feed, and those that were parked.
+//! Sending events again: from an earlier or later position in the feed, or from the parked events.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,9 @@ use crate::values::Timestamp;
 use crate::webhooks::{Endpoint, EndpointId, PARKED_MAX, Parked, ParkedState, Webhooks};
 
 impl Webhooks {
-    /// Sets the cursor of an endpoint, backwards or forwards. Events after it that were parked are sent with the
-    /// others. [`Error::EventsForgotten`] if events after it are deleted.
+    /// Moves the cursor of an endpoint backwards or forwards. Parked events after the new cursor are no longer parked,
+    /// and are sent in the order of the feed. Fails with [`Error::EventsForgotten`] if events after the new cursor
+    /// were deleted.
     pub async fn rewind(&self, id: EndpointId, rewind: Rewind) -> Result<ShownEndpoint, Error> {
         let feed = self.feed().await?;
         let cursor = match rewind {
@@ -36,8 +37,8 @@ impl Webhooks {
         self.service.retrying_on(&Endpoint::key(id)?, attempt).await
     }
 
-    /// The sequence before the first event that happened at a moment or later. The times of events rise along the
-    /// feed, so the search halves it.
+    /// The sequence before the first event that happened at `moment` or later. The times of events rise along the
+    /// feed, so a binary search finds it.
     async fn last_before(&self, moment: Timestamp, feed: &EventPage) -> Result<u64, Error> {
         let EventPage { first_kept, last, .. } = *feed;
         let start = first_kept.saturating_sub(1);
@@ -52,15 +53,15 @@ impl Webhooks {
                 None => high = middle,
             }
         }
-        // Deleted events may have happened after the moment too.
+        // Deleted events may also have happened after the moment.
         if low == start && start > 0 {
             return Err(Error::EventsForgotten { first_kept });
         }
         Ok(low)
     }
 
-    /// Makes parked events due at once, with all their tries. The events of one record keep their order:
-    /// the first of them is due, the others are behind it.
+    /// Makes parked events due now, and allows them the full number of tries again. The events of one record stay in
+    /// order: the first one is due, and the later ones wait behind it.
     pub async fn resend(&self, id: EndpointId, resend: Resend) -> Result<ShownEndpoint, Error> {
         let attempt = || async {
             let mut loaded = self.load(id).await?;
@@ -73,7 +74,7 @@ impl Webhooks {
     }
 }
 
-/// The documents that change if events are sent again, of all that are parked, in the order of the feed.
+/// The documents that a resend changes, in the order of the feed. `parked` has all parked events of the endpoint.
 fn resent(
     id: EndpointId,
     mut parked: Vec<Stored<Parked>>,

@@ -1,4 +1,4 @@
-//! Endpoints, tries and parked events, as they are shown. None of it is a secret.
+//! Endpoints, tries and parked events, as they are shown to callers. They contain no secrets.
 
 use std::cmp::min;
 
@@ -17,7 +17,7 @@ use crate::webhooks::{
     Webhooks,
 };
 
-/// An endpoint and the state of its deliveries, as it is shown.
+/// An endpoint and the state of its deliveries, as they are shown to callers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShownEndpoint {
@@ -27,48 +27,48 @@ pub struct ShownEndpoint {
     pub url: Box<str>,
     /// A text for people.
     pub description: Box<str>,
-    /// The types of the events that it is sent.
+    /// The patterns of the event types that are sent to it.
     pub types: Vec<TypePattern>,
-    /// True if it is sent events.
+    /// True if events are sent to it.
     pub enabled: bool,
-    /// Why it is disabled.
+    /// Why it is disabled; `None` if it is enabled.
     pub disabled_reason: Option<DisabledReason>,
-    /// Since when it is disabled.
+    /// When it was disabled; `None` if it is enabled.
     pub disabled_at: Option<Timestamp>,
-    /// Until when the secret before the last rotation signs too.
+    /// Until when the previous secret signs beside the current one; `None` if only the current one signs.
     pub previous_secret_until: Option<Timestamp>,
-    /// The sequence up to which every event was delivered, parked or not wanted.
+    /// Every event up to this sequence was delivered, was parked, or is of a type that the endpoint does not want.
     pub cursor: u64,
-    /// The number of sequences from there to the newest event.
+    /// The number of sequences from the cursor to the newest event.
     pub behind: u64,
-    /// Since when it fails as a whole.
+    /// When it was stalled; `None` if it is not stalled.
     pub stalled_since: Option<Timestamp>,
-    /// Why it is stalled.
+    /// Why it is stalled; `None` if it is not stalled.
     pub stall_reason: Option<StallReason>,
-    /// The next try of an event that failed.
+    /// When a failed event is tried next; `None` if no such try is planned.
     pub next_attempt_at: Option<Timestamp>,
     /// The number of parked events that will be tried.
     pub parked: usize,
-    /// The number of events that were given up.
+    /// The number of given-up events that are listed.
     pub given_up: usize,
-    /// The first failure since the last success.
+    /// When the first try failed after the last success; `None` if no try has failed since.
     pub failing_since: Option<Timestamp>,
-    /// The last success.
+    /// When the last success happened: a delivery, or a ping that ended a stall. `None` if there was none.
     pub last_success_at: Option<Timestamp>,
-    /// The sequence up to which events were deleted before they were delivered.
+    /// The sequence of the last event that was deleted before it could be delivered; `None` if there is none.
     pub missed_up_to: Option<u64>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was changed last.
     pub updated_at: Timestamp,
-    /// The number of times that it was written.
+    /// The version of the endpoint: 1 when it is created, and 1 more with each write.
     pub version: Version,
-    /// The last tries, the newest first; in lists they are left out.
+    /// The last tries, the newest first; `None` in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<ShownAttempt>>,
 }
 
-/// A try, as it is shown.
+/// A try, as it is shown to callers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShownAttempt {
@@ -79,11 +79,11 @@ pub struct ShownAttempt {
     /// The type of the event.
     #[serde(rename = "type")]
     pub event_type: Box<str>,
-    /// The number of tries of the event, with this one.
+    /// The number of tries of the event so far, including this one.
     pub attempt: u32,
     /// The name of the outcome.
     pub outcome: &'static str,
-    /// The status of the response.
+    /// The status of the response; `None` if there was no response.
     pub status: Option<u16>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -103,7 +103,7 @@ impl From<&Attempt> for ShownAttempt {
     }
 }
 
-/// A parked event, as it is listed.
+/// A parked event, as it is listed for callers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedParked {
@@ -111,13 +111,13 @@ pub struct ListedParked {
     pub event: RecordedEvent,
     /// Its state.
     pub state: ParkedState,
-    /// The number of tries.
+    /// The number of tries so far. A resend sets it to 0.
     pub attempts: u32,
-    /// The first failure; `None` if it was never tried.
+    /// When it first failed; `None` if it has not failed.
     pub first_failed_at: Option<Timestamp>,
-    /// The next try; `None` if it is behind another or was given up.
+    /// When it is tried next; `None` if it waits behind another event or was given up.
     pub next_attempt_at: Option<Timestamp>,
-    /// The last try.
+    /// The last try; `None` if it was never tried.
     pub last: Option<ShownAttempt>,
 }
 
@@ -135,7 +135,7 @@ impl From<Stored<Parked>> for ListedParked {
 }
 
 impl Webhooks {
-    /// The endpoint of an id, with its last tries.
+    /// The endpoint with this id, including its last tries.
     pub async fn get(&self, id: EndpointId) -> Result<ShownEndpoint, Error> {
         let loaded = self.load(id).await?;
         self.show(loaded).await
@@ -154,7 +154,7 @@ impl Webhooks {
         for document in &page.items {
             let endpoint: Stored<Endpoint> = Stored::read(document)?;
             let id = endpoint.body.id;
-            // Without it, the endpoint was deleted since the page was read.
+            // If there is no delivery document, the endpoint was deleted after the page was read.
             if let Some(delivery) = Stored::load(self.store(), &Delivery::key(id)?).await? {
                 let parked = self.parked_of(id).await?;
                 items.push(self.shown(&Loaded { endpoint, delivery }, &parked, last));
@@ -163,7 +163,7 @@ impl Webhooks {
         Ok(Page { items, next: page.next })
     }
 
-    /// A page of the events of an endpoint that are parked, in the order of the feed.
+    /// A page of the parked events of an endpoint, in the order of the feed. Given-up events are included.
     pub async fn parked(
         &self,
         id: EndpointId,
@@ -190,7 +190,7 @@ impl Webhooks {
         Ok(self.store().list_as::<Document>(query.with_after(after).with_limit(limit)).await?)
     }
 
-    /// Shows an endpoint with its last tries.
+    /// The endpoint as it is shown to callers, including its last tries.
     pub(crate) async fn show(&self, loaded: Loaded) -> Result<ShownEndpoint, Error> {
         let parked = self.parked_of(loaded.endpoint.body.id).await?;
         let mut shown = self.shown(&loaded, &parked, self.feed().await?.last);
@@ -233,7 +233,7 @@ impl Webhooks {
         }
     }
 
-    /// The bounds of the feed.
+    /// The first and the last sequence of the feed, without events.
     pub(crate) async fn feed(&self) -> Result<EventPage, Error> {
         // There is no event after this sequence.
         let nothing = EventQuery::after(i64::MAX.unsigned_abs(), PageLimit::MAX);

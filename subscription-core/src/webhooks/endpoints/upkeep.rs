@@ -10,7 +10,8 @@ use crate::webhooks::documents::ENDPOINTS;
 use crate::webhooks::{Delivery, Disabled, DisabledReason, Endpoint, Webhooks};
 
 impl Webhooks {
-    /// The lowest cursor of the enabled endpoints: the events after it are still to be sent. `None` without one.
+    /// The lowest cursor of all enabled endpoints; `None` if no endpoint is enabled. Events after it may still have to
+    /// be sent.
     pub async fn lowest_cursor(&self) -> Result<Option<u64>, Error> {
         let mut lowest: Option<u64> = None;
         for endpoint in stored_endpoints(self.store()).await? {
@@ -26,7 +27,7 @@ impl Webhooks {
     }
 }
 
-/// The numbers of the server keys that secrets of endpoints are derived from, with those of secrets that were replaced.
+/// The numbers of all server keys from which secrets of endpoints are derived, including the previous secrets.
 pub async fn server_keys_named(service: &SubscriptionService) -> Result<BTreeSet<u8>, Error> {
     let endpoints = stored_endpoints(service.store()).await?;
     let secrets = endpoints.iter().map(|endpoint| &endpoint.body.secret);
@@ -37,8 +38,9 @@ pub async fn server_keys_named(service: &SubscriptionService) -> Result<BTreeSet
     Ok(named.collect())
 }
 
-/// The document of an endpoint that is enabled, disabled because it was imported: without this, a copy of a database
-/// would send its events a second time. `None` if it is another document, which stays as it is.
+/// Disables an endpoint in a document that is imported, and returns the changed document. Otherwise a copy of a
+/// database would send its events a second time. Returns `None` if the document is not an enabled endpoint; then it
+/// needs no change.
 pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Document>, Error> {
     if document.key.collection != ENDPOINTS {
         return Ok(None);

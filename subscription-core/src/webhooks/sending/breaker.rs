@@ -1,4 +1,5 @@
-//! The decision after each failure of an endpoint: park the event, stall the endpoint or disable it.
+//! The circuit breaker of an endpoint: after each failure it decides whether to park the event, or to stall or disable
+//! the endpoint.
 
 use std::time::Duration;
 
@@ -6,9 +7,9 @@ use super::outcome::DeliveryResult;
 use crate::values::Timestamp;
 use crate::webhooks::{Delivery, DisabledReason, Stall, StallReason};
 
-/// The number of events that fail, one after the other, until the endpoint is stalled.
+/// The number of different events that must fail without a success between them until the endpoint is stalled.
 const FAILURES_MAX: usize = 5;
-/// The largest number of parked events of an endpoint.
+/// The maximum number of parked events of an endpoint.
 pub const PARKED_MAX: usize = 100;
 /// The time without a success after which an endpoint is disabled.
 const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
@@ -18,47 +19,50 @@ const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
 pub struct Breaker {
     failing_since: Option<Timestamp>,
     stall: Option<Stall>,
-    /// The sequences of the events that failed: each counts once. A stalled endpoint needs none.
+    /// The sequences of the events that failed since the last success, each once. It is not used while the endpoint is
+    /// stalled.
     failed: Vec<u64>,
 }
 
 /// The decision after a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerDecision {
-    /// Park the event, or leave it parked; the endpoint is sent other events.
+    /// Park the event, or leave it parked. Other events are still sent to the endpoint.
     Park,
-    /// The endpoint is stalled. An event that is not parked yet stays before the cursor.
+    /// The endpoint is stalled. If the event is not parked yet, it stays after the cursor.
     Stall(StallReason),
     /// Disable the endpoint.
     Disable(DisabledReason),
 }
 
 impl Breaker {
-    /// The state that was stored.
+    /// Reads the state from the stored document.
     pub fn new(delivery: &Delivery) -> Self {
         let Delivery { failing_since, stall, .. } = delivery;
         Self { failing_since: *failing_since, stall: stall.clone(), failed: Vec::new() }
     }
 
-    /// Writes the state into the document.
+    /// Writes the state to the document.
     pub fn store(&self, delivery: &mut Delivery) {
         delivery.failing_since = self.failing_since;
         delivery.stall.clone_from(&self.stall);
     }
 
-    /// The stall, if the endpoint is stalled.
+    /// The stall; `None` if the endpoint is not stalled.
     pub const fn stall(&self) -> Option<&Stall> {
         self.stall.as_ref()
     }
 
-    /// Notes a success. It returns the stall that it ends: what is parked is due then.
+    /// Records a success. Returns the stall that it ended, if the endpoint was stalled; then the parked events are
+    /// due.
     pub fn succeeded(&mut self) -> Option<Stall> {
         std::mem::take(self).stall
     }
 
-    /// Notes a failure and decides. `parked` is the number of parked events besides this one.
+    /// Records a failure and returns the decision. `parked` is the number of parked events, without this one.
     ///
-    /// After [`BreakerDecision::Stall`], set the time of the next try with [`Breaker::probe_at`]: until then it is `at`.
+    /// After [`BreakerDecision::Stall`], call [`Breaker::probe_at`] to set the time of the next probe. If the stall is
+    /// new, that time is `at` until then.
     pub fn failed(
         &mut self,
         sequence: u64,
@@ -91,12 +95,12 @@ impl Breaker {
         BreakerDecision::Stall(reason)
     }
 
-    /// Stalls the endpoint, or ends its stall, for another reason than the outcome of a try.
+    /// Starts or ends a stall for a reason other than the outcome of a try; `None` ends it.
     pub fn set_stall(&mut self, stall: Option<Stall>) {
         self.stall = stall;
     }
 
-    /// Sets the time of the next try of a stalled endpoint.
+    /// Sets the time of the next probe of a stalled endpoint.
     pub fn probe_at(&mut self, next_at: Timestamp) {
         if let Some(stall) = &mut self.stall {
             stall.next_at = next_at;

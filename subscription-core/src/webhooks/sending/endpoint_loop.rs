@@ -1,4 +1,4 @@
-//! The loop that sends to one endpoint. It calls the store for one thing at a time, while tries are in flight.
+//! The loop that sends events to one endpoint. It makes one store call at a time, while its tries are in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::values::Timestamp;
 use crate::webhooks::Endpoint;
 use crate::webhooks::delivery::payload;
 
-/// The time after a check of the endpoint's version from which on it is checked again before a try.
+/// How long a check of the endpoint's version is valid. After that the version is checked again before a try.
 const CHECKED_FOR: Duration = Duration::from_millis(1_500);
-/// The time after a check within which a try must begin.
+/// A try must begin within this time after the check, or it is not made.
 const BEGUN_WITHIN: Duration = Duration::from_secs(2);
 
-/// Why a loop ended.
+/// The reason why a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// Nothing is due, in flight or uncommitted, or sending must stop.
     Idle,
-    /// A caller or another leader has written: the documents must be read again.
+    /// A caller or another leader has changed the documents, so they must be read again.
     Changed,
 }
 
-/// A queue whose loop has ended. After an error it still has its uncommitted changes.
+/// The queue of a loop that has ended, and the result. After an error the queue still has its uncommitted changes.
 pub(crate) type Ended = (EndpointQueue, Result<End, Error>);
 
 impl Run<'_> {
-    /// The next step of an endpoint that has `in_flight` tries in flight.
+    /// The next step for an endpoint with `in_flight` tries in flight; `None` if there is nothing to do now.
     pub(crate) fn step(
         &self,
         queue: &EndpointQueue,
@@ -42,13 +42,16 @@ impl Run<'_> {
         queue.step(in_flight, self.tick(), now, self.signals.is_stopped())
     }
 
-    /// Sends to one endpoint until nothing is due, in flight or uncommitted.
+    /// Sends to one endpoint until nothing is due, in flight or uncommitted. It also ends after an error, or when the
+    /// documents were changed by others.
     pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
         let webhooks = self.webhooks;
         let mut tries = Running::new();
-        // The last time when the endpoint was unchanged; `None` before the first check, and after an idle time.
+        // When the endpoint was last checked and unchanged; `None` before the first check, and after a time without
+        // tries.
         let mut checked_at: Option<Timestamp> = None;
-        // The error of the store. After it no try begins, and the loop ends when the tries in flight have ended.
+        // The error of the store. After an error no new try begins, and the loop ends once the tries in flight have
+        // ended.
         let mut failure = None;
         loop {
             let now = webhooks.now();
@@ -100,7 +103,8 @@ impl Run<'_> {
         }
     }
 
-    /// Sends an event with its record as it is now. `None` if it could not begin in time, or sending must stop.
+    /// Sends an event with the current state of its record. Returns `None` if the try could not begin in time, or if
+    /// sending must stop.
     async fn attempt(
         &self,
         next: &NextDelivery,
@@ -120,14 +124,14 @@ impl Run<'_> {
 
     fn jitter(&self) -> PerMille {
         let mut bytes = [0; 2];
-        // If the source of randomness fails, the delays are exactly those of the table.
+        // If the source of randomness fails, the delays have no jitter.
         match self.webhooks.service.randomness().fill_id(&mut bytes) {
             Ok(()) => PerMille::new(u16::from_le_bytes(bytes)),
             Err(_) => PerMille::new(500),
         }
     }
 
-    /// Commits the changes of an endpoint; false if its documents have changed since they were read.
+    /// Commits the changes of an endpoint. Returns false if its documents were changed by others since they were read.
     async fn commit(&self, queue: &mut EndpointQueue, now: Timestamp) -> Result<bool, Error> {
         match self.webhooks.store().commit(queue.changes()?).await {
             Ok(()) => {
@@ -137,18 +141,18 @@ impl Run<'_> {
                 Ok(true)
             }
             Err(StoreError::Conflict(_)) => Ok(false),
-            // The commit may still have been applied: then the next commit is refused with a conflict.
+            // The commit may have been applied despite the error. Then the next commit fails with a conflict.
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Reads the version of an endpoint; false if it was changed or deleted.
+    /// Checks the version of an endpoint. Returns false if the endpoint was changed or deleted.
     async fn check(&self, queue: &EndpointQueue) -> Result<bool, Error> {
         let version = self.webhooks.load_version(&Endpoint::key(queue.id())?).await?;
         Ok(version == Some(queue.endpoint().version))
     }
 
-    /// Reads a page of the feed for endpoints that are at about the same place.
+    /// Reads one page of the feed for several endpoints whose positions in the feed are close together.
     pub(crate) async fn read_page(&self, readers: Vec<&mut EndpointQueue>) -> Result<(), Error> {
         let tick = self.tick();
         let mut query = EventQuery::after(u64::MAX, PageLimit::MAX);
@@ -162,7 +166,7 @@ impl Run<'_> {
         }
         let mut page = self.webhooks.store().events(&query).await?;
         let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
-        // A page without progress is the last one too: the next events cannot be seen yet.
+        // A page without progress also counts as the last one, because later events are not visible yet.
         let is_last = page.reached >= page.last || page.reached <= query.after;
         for queue in readers {
             queue.read(&page, &items, is_last.then_some(tick), self.webhooks.now());

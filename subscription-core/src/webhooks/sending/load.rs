@@ -1,4 +1,4 @@
-//! The reads of the sending job.
+//! The store reads of the sending job.
 
 use super::queue::Documents;
 use crate::error::Error;
@@ -8,13 +8,13 @@ use crate::webhooks::documents::DELIVERIES;
 use crate::webhooks::{Delivery, Endpoint, EndpointId, Webhooks};
 
 impl Webhooks {
-    /// The version of a document; `None` if it is deleted.
+    /// The version of a document; `None` if the document is deleted.
     pub(crate) async fn load_version(&self, key: &DocumentKey) -> Result<Option<Version>, Error> {
         let document = self.store().get_as::<Document>(key).await?;
         Ok(document.map(|document| document.version))
     }
 
-    /// The documents of an endpoint, as they were at one moment; `None` if it is deleted.
+    /// The documents of an endpoint, read as of one moment; `None` if the endpoint is deleted.
     pub(crate) async fn load_one(&self, id: EndpointId) -> Result<Option<Documents>, Error> {
         let delivery_key = Delivery::key(id)?;
         loop {
@@ -22,15 +22,16 @@ impl Webhooks {
             let delivery = Stored::<Delivery>::load(self.store(), &delivery_key).await?;
             let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
             let parked = self.parked_of(id).await?;
-            // A commit that writes parked events writes the delivery too.
+            // Parked events are written only together with the delivery. If its version is unchanged, the parked
+            // events are unchanged too.
             if self.load_version(&delivery_key).await? == Some(delivery.version) {
                 return Ok(Some(Documents { endpoint, delivery, parked }));
             }
         }
     }
 
-    /// The endpoints whose deliveries are due, with the versions of their documents: those that a caller changed, and
-    /// stalled ones.
+    /// The endpoints whose delivery documents are due, with the versions of these documents. Due are the endpoints
+    /// that a caller changed, and stalled endpoints whose next probe is due.
     pub(crate) async fn load_due(
         &self,
         now: Timestamp,

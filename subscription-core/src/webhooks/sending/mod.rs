@@ -1,4 +1,4 @@
-//! Which event goes to an endpoint next, and what becomes of it.
+//! The sending job: it chooses the next event for each endpoint, sends it, and handles the outcome.
 
 pub(crate) mod breaker;
 pub(crate) mod endpoint_loop;

@@ -1,4 +1,4 @@
-//! The outcome of a try to deliver an event.
+//! The outcome of one try to deliver an event.
 
 use std::time::Duration;
 
@@ -6,24 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::values::Timestamp;
 
-/// The outcome of one try. Nothing of the body of a response is kept.
+/// The outcome of one try. The body of the response is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DeliveryResult {
-    /// The endpoint returned a status; from 200 to 299 it accepted the event.
+    /// The endpoint returned a status. With a status from 200 to 299 it accepted the event.
     Answered {
         /// The status.
         status: u16,
-        /// How long the endpoint asks to wait. It is not stored: the next try has its time.
+        /// The delay that the endpoint requested with `Retry-After`. It is not stored, because the time of the next
+        /// try already includes it.
         #[serde(skip)]
         retry_after: Option<Duration>,
     },
     /// The endpoint did not respond in time.
     TimedOut,
-    /// There was no connection, or it ended before the response.
+    /// No connection was made, or it ended before the response.
     Unreachable,
-    /// The URL or one of its addresses is not allowed, so that no connection was made.
+    /// The URL or one of its addresses is not allowed. No connection was made.
     Blocked,
 }
 
@@ -36,12 +37,12 @@ pub(crate) struct Tried {
 }
 
 impl DeliveryResult {
-    /// A status without a time to wait.
+    /// The outcome for a status without a requested delay.
     pub const fn answered(status: u16) -> Self {
         Self::Answered { status, retry_after: None }
     }
 
-    /// The status of the response.
+    /// The status of the response; `None` if there was no response.
     pub const fn status(&self) -> Option<u16> {
         match self {
             Self::Answered { status, .. } => Some(*status),
@@ -54,7 +55,7 @@ impl DeliveryResult {
         self.status().is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// True if the endpoint is gone for ever: status 410.
+    /// True if the endpoint is permanently gone: it returned the status 410.
     pub fn is_gone(&self) -> bool {
         self.status() == Some(410)
     }

@@ -1,4 +1,4 @@
-//! The events of one endpoint that are parked: waiting for their next try, behind another, or given up.
+//! The parked events of one endpoint. Each waits for its next try, waits behind another event, or was given up.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::store::{ChangeSet, Delete, Key, Record, Stored};
 use crate::values::{Timestamp, Version};
 use crate::webhooks::{Attempt, EndpointId, Parked, ParkedState};
 
-/// The largest number of events that are given up and listed.
+/// The maximum number of given-up events that are listed.
 const GIVEN_UP_MAX: usize = 100;
-/// How long an event that was given up is listed.
+/// How long a given-up event is listed.
 const GIVEN_UP_KEPT: Duration = Duration::from_hours(30 * 24);
 
-/// The events of one endpoint that are parked. Of each record the oldest one is tried, the others are behind it.
+/// The parked events of one endpoint. For each record, the oldest event is tried, and the later events wait behind it.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedEvents {
     entries: BTreeMap<u64, Entry>,
-    /// The versions of the stored documents.
+    /// The versions of the documents in the store.
     stored: BTreeMap<u64, Version>,
-    /// The events whose documents are not as they should be.
+    /// The events whose stored documents must be written or deleted with the next commit.
     touched: BTreeSet<u64>,
 }
 
@@ -44,31 +44,31 @@ impl ParkedEvents {
         events
     }
 
-    /// The number of events that are waiting or behind.
+    /// The number of events that are not given up: they are waiting, or behind another.
     pub(crate) fn open(&self) -> usize {
         self.entries.values().filter(|entry| entry.is_open()).count()
     }
 
-    /// The next try: its time, and the sequence of the event.
+    /// The next try: when it is due, and the sequence of its event. `None` if no event waits for a try.
     pub(crate) fn due(&self) -> Option<(Timestamp, u64)> {
         let is_waiting = |it: &Entry| it.parked.state == ParkedState::Waiting && !it.in_flight;
         let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry));
         waiting.filter_map(|(sequence, entry)| Some((entry.due_at?, *sequence))).min()
     }
 
-    /// The sequence of the oldest event, whether it is due or not.
+    /// The sequence of the oldest event that is not given up, whether it is due or not; `None` if there is none.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let (sequence, _) = self.entries.iter().find(|(_, entry)| entry.is_open())?;
         Some(*sequence)
     }
 
-    /// When an event that was given up is deleted.
+    /// When the next given-up event is deleted; `None` if there is none.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         let given_up = self.entries.values().filter(|entry| !entry.is_open());
         given_up.filter_map(|entry| entry.due_at).min()
     }
 
-    /// The records with events that are waiting or behind, some of them repeatedly.
+    /// The record of each event that is waiting or behind. A record with several such events occurs several times.
     pub(crate) fn blocked(&self) -> Vec<Subject> {
         let open = self.entries.values().filter(|entry| entry.is_open());
         open.map(|entry| entry.subject().clone()).collect()
@@ -82,7 +82,8 @@ impl ParkedEvents {
         self.entries.get(&sequence).is_some_and(Entry::is_open)
     }
 
-    /// Sets an event aside: after its first failure with the time of the next try, or behind another.
+    /// Parks an event. `failed` has its first failure and the time of its next try; `None` parks it behind another
+    /// event.
     pub(crate) fn park(
         &mut self,
         event: &RecordedEvent,
@@ -102,21 +103,21 @@ impl ParkedEvents {
         self.settle(now);
     }
 
-    /// Begins a try of an event. Returns the event, and the number of its tries so far.
+    /// Begins a try of a parked event. Returns the event and the number of its earlier tries.
     pub(crate) fn begin(&mut self, sequence: u64) -> Option<(Arc<RecordedEvent>, u32)> {
         let entry = self.entries.get_mut(&sequence)?;
         entry.in_flight = true;
         Some((Arc::new(entry.parked.event.clone()), entry.parked.attempts))
     }
 
-    /// Ends a try that does not count.
+    /// Ends a try that is not counted.
     pub(crate) fn put_back(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.in_flight = false;
         }
     }
 
-    /// Removes an event that was delivered. Returns its record if none of its events is parked any more.
+    /// Removes a delivered event. Returns its record if no other event of the record is waiting or behind.
     pub(crate) fn delivered(&mut self, sequence: u64, now: Timestamp) -> Option<Subject> {
         let entry = self.entries.remove(&sequence)?;
         self.touched.insert(sequence);
@@ -124,8 +125,8 @@ impl ParkedEvents {
         Some(entry.parked.event.event.subject).filter(|subject| !self.is_blocked(subject))
     }
 
-    /// Notes a failure. Without a next try the event is given up: then it returns its record if none of its events is
-    /// parked any more.
+    /// Records a failure. If `next_at` is `None`, the event is given up; then its record is returned, unless another
+    /// event of the record is waiting or behind.
     pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;
@@ -151,7 +152,7 @@ impl ParkedEvents {
         Some(subject).filter(|subject| next_at.is_none() && !self.is_blocked(subject))
     }
 
-    /// Makes all events due that wait for a try.
+    /// Makes all events due now that wait for a try.
     pub(crate) fn all_due(&mut self, now: Timestamp) {
         for (sequence, entry) in &mut self.entries {
             if entry.parked.state == ParkedState::Waiting && entry.due_at != Some(now) {
@@ -161,7 +162,7 @@ impl ParkedEvents {
         }
     }
 
-    /// Deletes the events that were given up long ago; true if there were any.
+    /// Deletes the given-up events whose time in the list is over. Returns true if there were any.
     pub(crate) fn expire(&mut self, now: Timestamp) -> bool {
         let is_over = |entry: &Entry| !entry.is_open() && entry.due_at.is_none_or(|at| at <= now);
         let expired = self.entries.extract_if(.., |_, entry| is_over(entry));
@@ -170,7 +171,7 @@ impl ParkedEvents {
         !expired.is_empty()
     }
 
-    /// Makes the oldest event of each record wait for a try. The others are behind it.
+    /// Makes the oldest event of each record wait for a try, if it was behind another event until now.
     fn settle(&mut self, now: Timestamp) {
         let mut records = HashSet::new();
         for (sequence, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.is_open()) {
@@ -183,7 +184,7 @@ impl ParkedEvents {
         }
     }
 
-    /// True if a document is not as it should be.
+    /// True if a stored document must be written or deleted.
     pub(crate) fn is_touched(&self) -> bool {
         !self.touched.is_empty()
     }
@@ -208,7 +209,7 @@ impl ParkedEvents {
         Ok(())
     }
 
-    /// Notes that all changes are committed.
+    /// Records that all changes were committed.
     pub(crate) fn committed(&mut self) {
         for sequence in std::mem::take(&mut self.touched) {
             if self.entries.contains_key(&sequence) {

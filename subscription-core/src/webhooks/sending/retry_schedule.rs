@@ -1,14 +1,14 @@
-//! The times of the next tries, after a failure.
+//! The retry schedule: when an event or an endpoint is tried again after a failure.
 
 use std::time::Duration;
 
 use super::outcome::DeliveryResult;
 use crate::values::Timestamp;
 
-/// The number of tries of an event, after which it is given up.
+/// The maximum number of tries of an event. After the last one fails, the event is given up.
 pub const TRIES_MAX: u32 = 10;
 
-/// The delay after each try of a parked event but the last.
+/// The delay after each failed try of a parked event. After the last try there is none.
 const TRY_DELAYS: [Duration; TRIES_MAX as usize - 1] = [
     Duration::from_secs(5),
     Duration::from_mins(5),
@@ -21,7 +21,7 @@ const TRY_DELAYS: [Duration; TRIES_MAX as usize - 1] = [
     Duration::from_hours(24),
 ];
 
-/// The delays before the first tries of a stalled endpoint, and before all later ones.
+/// The delays before the first probes of a stalled endpoint. All later probes have `PROBE_DELAY_LATER`.
 const PROBE_DELAYS: [Duration; 4] = [
     Duration::from_secs(5),
     Duration::from_secs(30),
@@ -30,19 +30,19 @@ const PROBE_DELAYS: [Duration; 4] = [
 ];
 const PROBE_DELAY_LATER: Duration = Duration::from_mins(15);
 
-/// The shortest delay if the endpoint has too much to do: 429, 502, 504 or a time-out.
+/// The shortest delay if the endpoint is overloaded: it returned 429, 502 or 504, or timed out.
 const OVERLOADED_DELAY_MIN: Duration = Duration::from_mins(1);
-/// The longest delay that an endpoint can request.
+/// The longest delay that an endpoint can request with `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
-/// A random number from 0 to 1,000, which shortens or lengthens a delay by up to a fifth: 0 gives 80 %, 500 gives
-/// 100 % and 1,000 gives 120 %.
+/// A random number from 0 to 1,000, which varies a delay by up to 20 %: 0 gives 80 % of it, 500 gives 100 %, and 1,000
+/// gives 120 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerMille(u16);
 
 impl PerMille {
-    /// The number itself up to 1,000; a greater one is reduced to its remainder by 1,001, so that random bits can be
-    /// used.
+    /// Numbers up to 1,000 are used as they are. A larger number is reduced to its remainder by 1,001, so that any 16
+    /// random bits can be used.
     pub const fn new(number: u16) -> Self {
         Self(number % 1_001)
     }
@@ -52,7 +52,7 @@ impl PerMille {
     }
 }
 
-/// The next try of an event that was tried `tries` times, the last time without success; `None` if it is given up.
+/// When an event is tried next after its try number `tries` has failed; `None` if the event is given up.
 pub fn next_try(
     tries: u32,
     failed_at: Timestamp,
@@ -63,7 +63,7 @@ pub fn next_try(
     Some(failed_at.saturating_add(lengthened(jitter.of(*delay), outcome)))
 }
 
-/// The next try of a stalled endpoint that was tried `probes` times since it stalled, always without success.
+/// When a stalled endpoint is tried next. `probes` is the number of probes that have failed since it stalled.
 pub fn next_probe(
     probes: u32,
     failed_at: Timestamp,
@@ -75,7 +75,7 @@ pub fn next_probe(
     failed_at.saturating_add(lengthened(jitter.of(delay), outcome))
 }
 
-/// The delay, or a longer one that the outcome requests.
+/// The delay, or a longer one if the endpoint requested it or is overloaded.
 fn lengthened(delay: Duration, outcome: &DeliveryResult) -> Duration {
     let (overloaded, asked) = match outcome {
         DeliveryResult::Answered { status, retry_after } => {

@@ -1,4 +1,4 @@
-//! One run of the sending job: its ticks, and the tries in flight to all endpoints.
+//! One run of the sending job: its ticks, and the number of tries in flight to all endpoints.
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,31 +11,32 @@ use futures_util::future::BoxFuture;
 use crate::values::Timestamp;
 use crate::webhooks::{SenderSignals, Webhooks};
 
-/// The largest number of tries in flight to all endpoints.
+/// The maximum number of tries in flight to all endpoints together.
 const IN_FLIGHT_MAX: usize = 256;
 /// The longest time between two ticks.
 const TICK_EVERY: Duration = Duration::from_secs(1);
 
-/// The state that the loops of all endpoints share. A tick wakes all of them.
+/// The state that the loops of all endpoints share. Each tick wakes all loops.
 pub(crate) struct Run<'r> {
     pub(crate) webhooks: &'r Webhooks,
     pub(crate) signals: &'r dyn SenderSignals,
     ticks: Event,
     state: Mutex<State>,
-    /// Cloned for each try in flight that began while its endpoint had no other, and for each that did not.
+    /// The strong counts of these two `Arc`s count the tries in flight. `first` counts the tries that began while
+    /// their endpoint had no other try in flight; `further` counts the rest.
     first: Slot,
     further: Slot,
 }
 
 struct State {
-    /// The number of ticks at which the feed may have new events.
+    /// The number of ticks after which the feed may have new events.
     tick: u64,
-    /// The time of the next tick, unless a signal comes first.
+    /// The time of the next tick, unless a signal causes an earlier one.
     wake_by: Timestamp,
     endpoints: usize,
 }
 
-/// A place among the tries in flight, which is free again once it is dropped.
+/// A place among the tries in flight. It is free again once this is dropped.
 pub(crate) type Slot = Arc<()>;
 
 impl<'r> Run<'r> {
@@ -59,12 +60,12 @@ impl<'r> Run<'r> {
         self.state().tick
     }
 
-    /// Ends with the next tick.
+    /// Resolves at the next tick.
     pub(crate) fn next_tick(&self) -> EventListener {
         self.ticks.listen()
     }
 
-    /// Lets all loops look for work.
+    /// Begins a tick: wakes all loops, so that each looks for work.
     pub(crate) fn wake_loops(&self, endpoints: usize, may_have_events: bool, now: Timestamp) {
         let mut state = self.state();
         state.tick += u64::from(may_have_events);
@@ -74,13 +75,14 @@ impl<'r> Run<'r> {
         self.ticks.notify(usize::MAX);
     }
 
-    /// Shows the number of tries in flight in the metrics.
+    /// Updates the number of tries in flight in the metrics.
     pub(crate) fn show(&self) {
         let in_flight = Arc::strong_count(&self.first) + Arc::strong_count(&self.further) - 2;
         self.webhooks.counters.lock().in_flight = in_flight;
     }
 
-    /// Asks for a tick at the first of these times that has not passed. Other work waits for the end of a try.
+    /// Requests a tick at the earliest of these times that is after `now`. Work whose time has already passed
+    /// continues when a try ends.
     pub(crate) fn wake_by(&self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut state = self.state();
         for at in times.filter(|at| *at > now) {
@@ -88,7 +90,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Waits until the next tick is due; true if it is due because of a signal.
+    /// Waits until the next tick is due. Returns true if a signal caused it.
     pub(crate) async fn tick_due(&self) -> bool {
         let mut ends = Timestamp::MAX;
         let mut timer: BoxFuture<'_, ()> = pending().boxed();
@@ -104,7 +106,8 @@ impl<'r> Run<'r> {
         self.webhooks.now() < ends
     }
 
-    /// A place for a try of an endpoint with this number in flight. The first try always finds one.
+    /// A slot for a try of an endpoint that already has `in_flight` tries; `None` if too many are in flight. The first
+    /// try of an endpoint always gets a slot.
     pub(crate) fn slot(&self, in_flight: usize) -> Option<Slot> {
         if in_flight == 0 {
             return Some(Slot::clone(&self.first));

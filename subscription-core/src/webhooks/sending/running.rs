@@ -1,4 +1,4 @@
-//! Futures that run beside the calls of the function that holds them.
+//! A set of futures that run while their owner awaits something else.
 
 use std::future::poll_fn;
 use std::mem;
@@ -9,8 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-/// Futures that are running, and the results of those that have ended. If this value is dropped, the futures are
-/// cancelled.
+/// Futures that are running, and the results of those that have ended. Dropping this value cancels the futures.
 pub(crate) struct Running<'r, T> {
     futures: FuturesUnordered<BoxFuture<'r, T>>,
     ended: Vec<T>,
@@ -25,12 +24,12 @@ impl<'r, T> Running<'r, T> {
         self.futures.push(future.boxed());
     }
 
-    /// The number of futures that have not ended.
+    /// The number of futures that are still running.
     pub(crate) fn len(&self) -> usize {
         self.futures.len()
     }
 
-    /// True if none is running, and no result waits to be taken.
+    /// True if no future is running and all results have been taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.futures.is_empty() && self.ended.is_empty()
     }
@@ -39,7 +38,7 @@ impl<'r, T> Running<'r, T> {
         mem::take(&mut self.ended)
     }
 
-    /// Polls the futures; true if there are results.
+    /// Polls all futures. Returns true if there are results to take.
     fn poll(&mut self, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(Some(result)) = self.futures.poll_next_unpin(cx) {
             self.ended.push(result);
@@ -47,7 +46,7 @@ impl<'r, T> Running<'r, T> {
         !self.ended.is_empty()
     }
 
-    /// Waits for a call while the futures continue.
+    /// Awaits `call` and returns its result, while the futures continue to run.
     pub(crate) async fn beside<C>(&mut self, call: impl Future<Output = C>) -> C {
         let mut call = pin!(call);
         poll_fn(|cx| {
@@ -57,7 +56,8 @@ impl<'r, T> Running<'r, T> {
         .await
     }
 
-    /// Waits until there are results, or for a signal, which it then returns. The signal is polled last.
+    /// Waits until a future has ended, or for `signal`. Returns the output of the signal, or `None` if there are
+    /// results to take. The signal is polled last.
     pub(crate) async fn any_or<S>(&mut self, signal: impl Future<Output = S>) -> Option<S> {
         let mut signal = pin!(signal);
         poll_fn(

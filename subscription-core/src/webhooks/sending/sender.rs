@@ -1,4 +1,4 @@
-//! The sending job: one future that sends events to all endpoints, with a loop for each that has work.
+//! The sending job: one future that sends events to all endpoints. It runs a loop for each endpoint that has work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -16,40 +16,41 @@ use crate::values::Timestamp;
 use crate::webhooks::endpoints::upkeep::stored_endpoints;
 use crate::webhooks::{EndpointId, SenderSignals, Webhooks};
 
-/// The shortest time between two reads of the due deliveries, and the pause after an error of the store.
+/// The shortest time between two reads of the deliveries that are due, and the pause after a store error.
 const DUE_READ_EVERY: Duration = Duration::from_millis(250);
-/// The time that tries in flight get when sending must stop.
+/// How long tries in flight may continue once sending must stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends events for as long as an instance leads. It is made again when the instance begins to lead.
+/// Sends events while this instance leads. A new sender is made each time the instance becomes the leader.
 #[derive(Debug)]
 pub struct Sender {
     webhooks: Webhooks,
-    /// `None` before the first run, while one is running, and after one that was dropped or stopped.
+    /// `None` before the first run, during a run, and after a run that was dropped or stopped.
     queues: Option<Queues>,
-    /// The last tick of the last run.
+    /// The tick number at the end of the last run.
     tick: u64,
 }
 
 /// The queues of all endpoints.
 #[derive(Debug, Default)]
 struct Queues {
-    /// `None` while the loop of an endpoint has its queue, or its documents must be read.
+    /// The queue of each endpoint. `None` while the endpoint's loop owns the queue, or until its documents are read.
     all: BTreeMap<EndpointId, Option<EndpointQueue>>,
     /// The endpoints whose documents must be read.
     changed: BTreeSet<EndpointId>,
 }
 
 impl Webhooks {
-    /// The sending job, for as long as this instance leads.
+    /// Creates the sending job, which is used while this instance leads.
     pub fn sender(&self) -> Sender {
         Sender { webhooks: self.clone(), queues: None, tick: 0 }
     }
 }
 
 impl Sender {
-    /// Sends until nothing is due or in flight, or sending must stop. Returns the time at which something is due, if
-    /// that is known; call it again then, or earlier if there may be new events.
+    /// Sends until nothing is due and nothing is in flight, or until sending must stop. Returns the time at which
+    /// something is due next, or `None` if no such time is known. Call it again at that time, or earlier if there may
+    /// be new events.
     pub async fn run(&mut self, signals: &dyn SenderSignals) -> Result<Option<Timestamp>, Error> {
         let webhooks = self.webhooks.clone();
         let mut queues = match self.queues.take() {
@@ -60,7 +61,7 @@ impl Sender {
         let mut loops = Running::<Ended>::new();
         let mut failure = None;
         let mut due_read_at: Option<Timestamp> = None;
-        // The tick that has begun; true if it is due because of a signal.
+        // `Some` if a tick has begun; true if a signal caused the tick.
         let mut tick = Some(true);
         while !signals.is_stopped() {
             let now = webhooks.now();
@@ -93,12 +94,12 @@ impl Sender {
             run.wake_by(next_at.into_iter(), now);
             tick = loops.any_or(run.tick_due()).await;
         }
-        // No try begins any more, and each outcome is committed at once.
+        // From here on no try begins, and each outcome is committed at once.
         run.start(&mut queues, &loops);
         run.wake_loops(queues.all.len(), false, webhooks.now());
         select(pin!(loops.all()), signals.wait(STOP_TIMEOUT)).await;
         failure = loops.take_ended().into_iter().find_map(|(_, end)| end.err()).or(failure);
-        // A try that is cut off does not count as failed.
+        // A try that was cancelled does not count as a failure.
         drop(loops);
         run.show();
         failure.map_or(Ok(None), Err)
@@ -106,7 +107,7 @@ impl Sender {
 }
 
 impl Queues {
-    /// The endpoints, whose documents are to be read.
+    /// Queues for all stored endpoints; the documents of each still have to be read.
     async fn unread(webhooks: &Webhooks) -> Result<Self, Error> {
         let mut queues = Self::default();
         for endpoint in stored_endpoints(webhooks.store()).await? {
@@ -115,13 +116,13 @@ impl Queues {
         Ok(queues)
     }
 
-    /// Notes that the documents of an endpoint must be read.
+    /// Records that the documents of an endpoint must be read.
     fn changed(&mut self, id: EndpointId) {
         self.changed.insert(id);
         self.all.insert(id, None);
     }
 
-    /// Notes that the loop of an endpoint has ended.
+    /// Stores the queue of an endpoint whose loop has ended.
     fn ended(&mut self, queue: EndpointQueue, end: Result<End, Error>) -> Result<(), Error> {
         let id = queue.id();
         if matches!(end, Ok(End::Changed)) {
@@ -134,12 +135,13 @@ impl Queues {
 }
 
 impl Run<'_> {
-    /// Reads the changes by others: documents, and the feed for the endpoints without a loop that are near its end.
+    /// Reads the documents that others have changed. Then reads the feed for endpoints without a running loop, if
+    /// their position is near the furthest one among them.
     async fn read(&self, queues: &mut Queues, reads_due: bool) -> Result<(), Error> {
         let webhooks = self.webhooks;
         if reads_due {
             for (id, version) in webhooks.load_due(webhooks.now()).await? {
-                // A loop finds out by itself.
+                // An endpoint whose loop is running is skipped: the loop itself detects the change.
                 let is_known = queues.all.get(&id).is_some_and(|queue| {
                     queue.as_ref().is_none_or(|queue| queue.delivery().version == version)
                 });
@@ -169,7 +171,7 @@ impl Run<'_> {
         if readers.is_empty() { Ok(()) } else { self.read_page(readers).await }
     }
 
-    /// Starts the loops of the endpoints that have work, and shows the state of all others in the metrics.
+    /// Starts the loops of the endpoints that have work, and updates the state of all other endpoints in the metrics.
     fn start<'s>(&'s self, queues: &mut Queues, loops: &Running<'s, Ended>) {
         let now = self.webhooks.now();
         for place in queues.all.values_mut() {

@@ -1,4 +1,4 @@
-//! The events of one endpoint that are being sent, in the order of each record.
+//! The window of one endpoint: the events that are being sent, in order for each record.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::mem;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use crate::events::{RecordedEvent, Subject};
 
-/// The events between the committed cursor of an endpoint and the point that its feed was read to.
+/// The events between the committed cursor of an endpoint and the position up to which its feed was read.
 ///
-/// Of each record one event is in flight at a time, the oldest. The cursor passes events that were delivered, parked
-/// or not wanted, so that everything after it is sent again by the next leader.
+/// At most one event of each record is in flight at a time: the oldest. The cursor passes an event once it is
+/// delivered, parked or not wanted. A new leader sends all events after the committed cursor again.
 #[derive(Debug)]
 pub struct Window {
     /// The wanted events above the committed cursor, in the order of the feed.
     slots: VecDeque<Slot>,
-    /// The number of slots before the first one that has not ended.
+    /// The number of slots at the front of `slots` whose events have ended.
     ended: usize,
     reached: u64,
-    /// The records with events that have not ended, and the blocked ones.
+    /// The records that are blocked, or have events that have not ended.
     records: HashMap<Subject, Record>,
-    /// The events that can be sent now: of each record at most one.
+    /// The sequences of the events that can be sent now: at most one for each record.
     ready: BTreeSet<u64>,
     in_flight: usize,
 }
@@ -27,38 +27,39 @@ pub struct Window {
 #[derive(Debug)]
 struct Slot {
     sequence: u64,
-    /// `None` if it has ended.
+    /// `None` if the event has ended: it was delivered or parked.
     event: Option<Arc<RecordedEvent>>,
     in_flight: bool,
 }
 
 #[derive(Debug, Default)]
 struct Record {
-    /// An earlier event of the record is parked.
+    /// True if an earlier event of the record is parked.
     blocked: bool,
-    /// The events that have not ended.
+    /// The sequences of the record's events that have not ended.
     sequences: VecDeque<u64>,
 }
 
 /// The result of [`Window::offer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
-    /// [`Window::next`] returns the event when it is its turn, or it was offered before.
+    /// The window has the event now, or the event was offered before. [`Window::next`] returns it when it is its turn.
     Taken,
-    /// An earlier event of the record is parked: park this one behind it, and report [`End::Parked`].
+    /// An earlier event of the record is parked. Park this event behind it, and report [`End::Parked`] for it.
     Behind,
-    /// There is no room. Offer the event again after a commit.
+    /// The window is full. Offer the event again after a commit.
     Full,
 }
 
-/// The end of a try.
+/// The way in which a try ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The endpoint accepted the event.
     Delivered,
-    /// The event is parked: the cursor passes it, and later events of its record go behind it.
+    /// The event is parked. The cursor passes it, and later events of its record are parked behind it.
     Parked,
-    /// The try was cut off, or the event stays before the cursor: it is the next of its record again.
+    /// The try was cancelled, or it failed and the cursor must not pass the event. The event becomes the next of its
+    /// record again.
     Again,
 }
 
@@ -68,7 +69,7 @@ impl Window {
     /// The largest number of events in flight.
     pub const IN_FLIGHT_MAX: usize = 8;
 
-    /// A window after the committed cursor. Events of the blocked records go behind parked ones.
+    /// A window that begins after the committed cursor. Later events of the `blocked` records must be parked.
     pub fn new(cursor: u64, blocked: Vec<Subject>) -> Self {
         let blocked = blocked.into_iter();
         let records = blocked.map(|it| (it, Record { blocked: true, sequences: VecDeque::new() }));
@@ -82,7 +83,8 @@ impl Window {
         }
     }
 
-    /// Adds a wanted event. Events are offered in the order of the feed; one that was offered before is ignored.
+    /// Adds an event that the endpoint wants. Events must be offered in the order of the feed. An event that was
+    /// offered before is ignored.
     pub fn offer(&mut self, event: Arc<RecordedEvent>) -> Offered {
         let sequence = event.sequence;
         if sequence <= self.reached {
@@ -102,12 +104,13 @@ impl Window {
         offered
     }
 
-    /// Notes that each event up to this sequence was offered or is not wanted.
+    /// Records that every event up to this sequence was offered or is not wanted.
     pub fn reached(&mut self, sequence: u64) {
         self.reached = self.reached.max(sequence);
     }
 
-    /// The oldest event that can be sent now; it is in flight until [`Window::ended`].
+    /// The oldest event that can be sent now; `None` if there is no such event, or the maximum is in flight. The event
+    /// stays in flight until [`Window::ended`] is called for it.
     #[expect(
         clippy::should_implement_trait,
         reason = "after `None` there can be more: it is not an iterator"
@@ -124,10 +127,10 @@ impl Window {
         event
     }
 
-    /// Ends the try of an event in flight, or parks an event that goes behind another.
+    /// Ends the try of an event in flight, or parks an event that must wait behind another.
     ///
-    /// When it parks an event that was in flight, it returns the later events of the record, in their order: park each
-    /// of them behind the event, and report [`End::Parked`] for it too. The cursor waits for that.
+    /// If an event in flight is parked, the later events of its record are returned, in their order. Park each of them
+    /// behind the event, and report [`End::Parked`] for each. Until then the cursor does not pass them.
     pub fn ended(&mut self, sequence: u64, end: End) -> Vec<Arc<RecordedEvent>> {
         let Some(Slot { event: Some(event), in_flight, .. }) = self.slot(sequence) else {
             return Vec::new();
@@ -163,7 +166,7 @@ impl Window {
         behind.into_iter().filter_map(|sequence| self.slot(sequence)?.event.clone()).collect()
     }
 
-    /// Lets the cursor pass an event.
+    /// Marks an event as ended, so that the cursor can pass it.
     fn pass(&mut self, sequence: u64) {
         if let Some(slot) = self.slot(sequence) {
             slot.event = None;
@@ -173,7 +176,7 @@ impl Window {
         }
     }
 
-    /// Sends the events of a record again: none of its events is parked any more.
+    /// Allows the events of a record to be sent again, because none of them is parked any longer.
     pub fn unblock(&mut self, subject: &Subject) {
         let Some(record) = self.records.get_mut(subject).filter(|record| record.blocked) else {
             return;
@@ -189,12 +192,12 @@ impl Window {
         }
     }
 
-    /// True if an event can be sent as soon as fewer are in flight.
+    /// True if an event can be sent, once fewer than the maximum are in flight.
     pub fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// The oldest event that has not ended.
+    /// The oldest event that has not ended; `None` if there is none.
     pub fn oldest(&self) -> Option<&Arc<RecordedEvent>> {
         self.slots.get(self.ended)?.event.as_ref()
     }
@@ -204,12 +207,12 @@ impl Window {
         self.in_flight
     }
 
-    /// The sequence up to which each event was delivered, parked or not wanted.
+    /// The cursor: every event up to this sequence was delivered, parked or not wanted.
     pub fn cursor(&self) -> u64 {
         self.slots.get(self.ended).map_or(self.reached, |slot| slot.sequence - 1)
     }
 
-    /// Notes that this cursor is committed, which makes room for new events.
+    /// Records that this cursor was committed. The events up to it are removed, which makes room for new ones.
     pub fn committed(&mut self, cursor: u64) {
         while self.ended > 0 && self.slots.front().is_some_and(|slot| slot.sequence <= cursor) {
             self.slots.pop_front();

@@ -8,22 +8,23 @@ use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Timestamp;
 use crate::webhooks::{Delivery, DisabledReason, Endpoint};
 
-/// The number of outcomes after which they are committed.
+/// The number of uncommitted outcomes that causes a commit at once.
 const OUTCOMES_MAX: usize = 100;
-/// The longest time until an outcome is committed while tries are in flight, and the shortest time between two
-/// commits of fewer outcomes while none is.
+/// While tries are in flight, an outcome is committed after at most this time. While none is in flight, this is the
+/// shortest time between two commits of less than `OUTCOMES_MAX` outcomes.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
-/// A cursor that passed only unwanted events is committed after this number of them, or after this time.
+/// A cursor that has passed only unwanted events is committed after this number of events, or after this time.
 const PASSED_MAX: u64 = 10_000;
 const PASSED_FOR: Duration = Duration::from_hours(1);
 
 impl EndpointQueue {
-    /// True if there are uncommitted changes. A cursor that only passed unwanted events does not count.
+    /// True if there are uncommitted changes. A cursor that has passed only unwanted events does not count as a
+    /// change.
     pub(crate) const fn is_changed(&self) -> bool {
         self.changed_at.is_some()
     }
 
-    /// When its changes must be committed, with this number of tries in flight.
+    /// When the changes must be committed, if `in_flight` tries are in flight; `None` if there are no changes.
     pub(crate) fn commit_at(&self, in_flight: usize) -> Option<Timestamp> {
         let Some(changed_at) = self.changed_at else {
             let passed = self.window.cursor().saturating_sub(self.delivery.body.cursor);
@@ -33,7 +34,7 @@ impl EndpointQueue {
                 _ => Some(self.cursor_written_at.saturating_add(PASSED_FOR)),
             };
         };
-        // Events wait for room in the window, which only a commit makes.
+        // Events wait for room in the window, and only a commit makes room.
         let is_full = in_flight == 0 && !self.pending.is_empty() && !self.window.is_ready();
         if self.outcomes >= OUTCOMES_MAX || self.endpoint_changed || is_full {
             return Some(Timestamp::MIN);
@@ -42,12 +43,13 @@ impl EndpointQueue {
         Some(since.saturating_add(COMMIT_EVERY))
     }
 
-    /// When the delivery document is due: at the next try of a stalled endpoint.
+    /// When the delivery document is due: at the next probe of a stalled endpoint. `None` if the endpoint is disabled
+    /// or not stalled.
     pub(super) fn due_at(&self) -> Option<Timestamp> {
         self.stall().filter(|_| self.is_enabled()).map(|stall| stall.next_at)
     }
 
-    /// The changes since the last commit. They remain until [`EndpointQueue::committed`].
+    /// The changes since the last commit. Each call returns them, until [`EndpointQueue::committed`] is called.
     pub(crate) fn changes(&self) -> Result<ChangeSet, Error> {
         let id = self.id();
         let version = self.endpoint.version;
@@ -66,7 +68,7 @@ impl EndpointQueue {
         Ok(changes)
     }
 
-    /// Notes that all changes are committed. Returns the reason if the commit disabled the endpoint.
+    /// Records that all changes were committed. Returns the reason if this commit disabled the endpoint.
     pub(crate) fn committed(&mut self, now: Timestamp) -> Option<DisabledReason> {
         let cursor = self.window.cursor();
         let is_disabled = std::mem::take(&mut self.endpoint_changed);

@@ -12,7 +12,7 @@ use crate::webhooks::sending::window::End;
 use crate::webhooks::{Attempt, Delivery, Disabled, DisabledReason, Stall, StallReason};
 
 impl EndpointQueue {
-    /// Ends a try that does not count, or did not begin.
+    /// Ends a try that is not counted, or that did not begin.
     pub(crate) fn put_back(&mut self, next: &NextDelivery) {
         if next.is_parked {
             self.parked.put_back(next.event.sequence);
@@ -21,7 +21,7 @@ impl EndpointQueue {
         }
     }
 
-    /// Ends a try; true if the event was given up.
+    /// Ends a try and records its outcome. Returns true if the event was given up.
     pub(crate) fn ended(&mut self, next: &NextDelivery, tried: Tried, jitter: PerMille) -> bool {
         let Tried { outcome, at, took } = tried;
         let attempt = Attempt {
@@ -62,13 +62,14 @@ impl EndpointQueue {
         if self.unparked.is_empty() {
             tracing::info!(endpoint = %self.id(), "a webhook endpoint accepts events again");
         } else {
-            // There is still no room to park the events that wait behind others, so the next event is tried alone.
+            // There is still no room to park the events that wait behind others. So the endpoint stays stalled, and
+            // one event is tried at a time.
             let reason = StallReason::ParkedFull;
             self.breaker.set_stall(Some(Stall { reason, probes: 0, next_at: at, ..stall }));
         }
     }
 
-    /// Notes a failure; true if the event was given up.
+    /// Records a failure. Returns true if the event was given up.
     fn failed(&mut self, next: &NextDelivery, attempt: Attempt, jitter: PerMille) -> bool {
         self.log(&attempt);
         let sequence = attempt.sequence;
@@ -110,7 +111,7 @@ impl EndpointQueue {
         false
     }
 
-    /// Sets the time of the next try of a parked event; true if the event is given up instead.
+    /// Sets when a parked event is tried next. Returns true if the event is given up instead.
     fn try_later(&mut self, attempt: Attempt, jitter: PerMille) -> bool {
         let sequence = attempt.sequence;
         let at = attempt.at;

@@ -1,4 +1,5 @@
-//! The queue of one endpoint: its events, and the choice of the next one to send. It has no effects but log lines.
+//! The queue of one endpoint: it stores the endpoint's events and chooses the next step. Its only side effect is log
+//! lines.
 
 mod changes;
 mod ended;
@@ -17,7 +18,7 @@ use crate::webhooks::counters::SendingState;
 use crate::webhooks::delivery::signing::Signing;
 use crate::webhooks::{Delivery, DisabledReason, Endpoint, EndpointId, Parked, Stall, StallReason};
 
-/// The documents of an endpoint, as they were read.
+/// The documents of an endpoint, as they were read from the store.
 #[derive(Debug)]
 pub(crate) struct Documents {
     pub(crate) endpoint: Stored<Endpoint>,
@@ -25,33 +26,34 @@ pub(crate) struct Documents {
     pub(crate) parked: Vec<Stored<Parked>>,
 }
 
-/// The state of the sending to one endpoint, made from its documents.
+/// The state of sending to one endpoint, made from its documents.
 #[derive(Debug)]
 pub(crate) struct EndpointQueue {
     endpoint: Stored<Endpoint>,
     delivery: Stored<Delivery>,
-    /// `None` if the server key is missing: then the endpoint is disabled.
+    /// `None` if the server key is missing; then the endpoint is disabled.
     signing: Option<Arc<Signing>>,
     window: Window,
     breaker: Breaker,
     parked: ParkedEvents,
-    /// The wanted events that were read and are not in the window yet.
+    /// The wanted events that were read but are not in the window yet.
     pending: VecDeque<Arc<RecordedEvent>>,
-    /// The events of the window that must be parked behind another one, but for which there is no room.
+    /// The events of the window that still have to be parked behind another event. They wait until fewer events are
+    /// parked.
     unparked: VecDeque<Arc<RecordedEvent>>,
     /// The sequence up to which the feed was read.
     read_to: u64,
-    /// The sequence of the newest event.
+    /// The sequence of the newest event of the feed.
     last: u64,
-    /// The last tick at which the feed was read to its end.
+    /// The tick during which the feed was last read to its end.
     read_at_tick: u64,
-    /// The time of the first change that is not committed.
+    /// When the first uncommitted change was made; `None` if there are no uncommitted changes.
     changed_at: Option<Timestamp>,
-    /// The number of outcomes that are not committed.
+    /// The number of uncommitted outcomes.
     outcomes: usize,
-    /// The endpoint is written with the next commit, because it is disabled.
+    /// True if the next commit must also write the endpoint, because it was disabled.
     endpoint_changed: bool,
-    /// The time of the last commit, and of the last write of the cursor.
+    /// The time of the last commit, and the time when the cursor was last written.
     committed_at: Timestamp,
     cursor_written_at: Timestamp,
 }
@@ -59,20 +61,20 @@ pub(crate) struct EndpointQueue {
 /// The next step for an endpoint.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
-    /// Its changes are committed.
+    /// Commit the changes of the queue.
     Commit,
-    /// A try begins.
+    /// Begin a try of this event.
     Try(Due),
-    /// The feed is read.
+    /// Read the next page of the feed.
     Read,
 }
 
-/// The event that can be tried now.
+/// An event that can be tried now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
-    /// The sequence of a parked event; `None` for the next event of the window.
+    /// The sequence of the event if it is parked; `None` means the next event of the window.
     parked: Option<u64>,
-    /// True if it is the one try that a stalled endpoint gets.
+    /// True if the try is the probe of a stalled endpoint.
     is_probe: bool,
 }
 
@@ -81,7 +83,7 @@ pub(crate) struct Due {
 pub(crate) struct NextDelivery {
     pub(crate) event: Arc<RecordedEvent>,
     pub(crate) signing: Arc<Signing>,
-    /// The number of tries of the event, with this one.
+    /// The number of tries of the event so far, including this one.
     attempt: u32,
     is_parked: bool,
     is_probe: bool,
@@ -113,7 +115,7 @@ impl EndpointQueue {
         if queue.is_enabled() && queue.signing.is_none() {
             queue.disable(DisabledReason::KeyMissing, now);
         }
-        // A document that a caller made due is written again, so that it is due no longer.
+        // If a caller made the document due, it is written again, so that it is no longer due.
         if queue.delivery.due_at != queue.due_at() || queue.parked.is_touched() {
             queue.changed_at = Some(now);
         }
@@ -144,7 +146,7 @@ impl EndpointQueue {
         self.endpoint.body.is_enabled()
     }
 
-    /// The state that metrics show.
+    /// The state of sending, which metrics show.
     pub(crate) fn state(&self) -> SendingState {
         let oldest = self.window.oldest().or(self.pending.front());
         SendingState {
@@ -160,8 +162,8 @@ impl EndpointQueue {
             && self.endpoint.body.types.iter().any(|types| types.admits(&recorded.event))
     }
 
-    /// Adds the wanted events of a page that begins at `read_to` or before. `read_at_tick` is the tick of the
-    /// read, if the page is the last one of the feed.
+    /// Adds the wanted events of a page, which begins at `read_to` or before. `read_at_tick` is the tick of the read
+    /// if the page is the last one of the feed; otherwise it is `None`.
     pub(crate) fn read(
         &mut self,
         page: &EventPage,
@@ -188,7 +190,7 @@ impl EndpointQueue {
         self.refill(now);
     }
 
-    /// Moves events into the window, as many as fit.
+    /// Moves as many pending events as possible into the window.
     fn refill(&mut self, now: Timestamp) {
         while let Some(event) = self.pending.front() {
             match self.window.offer(Arc::clone(event)) {
@@ -204,10 +206,11 @@ impl EndpointQueue {
         self.park_behind(now);
     }
 
-    /// Parks the events that go behind others. If there is no room, the endpoint is stalled until there is.
+    /// Parks the events that must wait behind other events. If there is no room for them, the endpoint is stalled
+    /// until there is room.
     fn park_behind(&mut self, now: Timestamp) {
         while let Some(event) = self.unparked.front() {
-            // The window sends the event itself if no earlier one is parked any more.
+            // If no earlier event of the record is parked any longer, the window sends the event itself.
             if self.parked.is_blocked(&event.event.subject) && !self.parked.contains(event.sequence)
             {
                 if self.parked.open() >= PARKED_MAX {
@@ -230,8 +233,8 @@ impl EndpointQueue {
         }
     }
 
-    /// The next step, with this number of tries in flight. The feed may have new events if it was last read before
-    /// `tick`.
+    /// The next step, with `in_flight` tries in flight; `None` if there is nothing to do now. If the feed was last
+    /// read before `tick`, it may have new events.
     pub(crate) fn step(
         &self,
         in_flight: usize,
@@ -251,9 +254,10 @@ impl EndpointQueue {
         (self.pending.is_empty() && self.read_at_tick < tick).then_some(Step::Read)
     }
 
-    /// The event that can be tried now.
+    /// The event that can be tried now; `None` if there is none.
     fn due(&self, in_flight: usize, now: Timestamp) -> Option<Due> {
-        // After a crash no more tries are repeated than the window has places, including those of parked events.
+        // After a crash, tries whose outcomes were not committed are repeated. This check limits them to the size of
+        // the window, including the tries of parked events.
         let repeated = self.outcomes + in_flight;
         if in_flight >= Window::IN_FLIGHT_MAX || repeated >= Window::EVENTS_MAX {
             return None;
@@ -269,7 +273,8 @@ impl EndpointQueue {
         if in_flight > 0 || stall.next_at > now {
             return None;
         }
-        // If the endpoint is stalled because its parked events are too many, these are tried when they are due.
+        // If the endpoint is stalled because too many events are parked, these events are tried when they are due, not
+        // as probes.
         let oldest = self.parked.oldest().filter(|_| is_failing);
         of_window(true).or(oldest.map(|it| Due { parked: Some(it), is_probe: true }))
     }
@@ -289,7 +294,8 @@ impl EndpointQueue {
         Some(NextDelivery { event, signing, attempt, is_parked: false, is_probe })
     }
 
-    /// When the next try or deletion is due, apart from events that can be tried at once.
+    /// The earliest time of a probe, of a try of a parked event, or of a deletion; `None` if there is none. Events
+    /// that can be tried at once are not included.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         let stall = self.stall().filter(|_| self.is_enabled());
         let waits = stall.is_some_and(|stall| stall.reason == StallReason::Failing);
@@ -299,7 +305,7 @@ impl EndpointQueue {
         probe.into_iter().chain(parked.map(|(at, _)| at)).chain(self.parked.expires_at()).min()
     }
 
-    /// Deletes the events that were given up long ago.
+    /// Deletes the given-up events whose time in the list is over.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         if self.parked.expire(now) {
             self.changed(now);
