@@ -1,4 +1,4 @@
-//! The argument of every handler: a request that was admitted and read.
+//! The argument of every handler: a request whose caller was admitted and whose body was read.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use super::reply::Reply;
 use super::routes::{Served, Variable};
 use super::state::State;
 
-/// A request in its handler.
+/// A request, as its handler receives it.
 pub(crate) struct Call {
     pub(crate) state: Arc<State>,
     pub(crate) surface: Surface,
-    /// The service, whose events name the caller as their actor.
+    /// The service. The events that it records name the caller as their actor.
     pub(crate) service: SubscriptionService,
-    /// The route's pattern, which names the list that a cursor is for.
+    /// The pattern of the route. It names the list that a cursor is valid for.
     pub(crate) pattern: &'static str,
     pub(crate) variable: Variable,
     pub(crate) query: Query,
@@ -45,12 +45,13 @@ impl Call {
         &self.state.auth
     }
 
-    /// The settings that routes depend on, where this request came in.
+    /// The settings that routes depend on, for the listener that received this request.
     pub(crate) fn served(&self) -> Served<'_> {
         self.state.served(self.surface)
     }
 
-    /// The variable of the path. A value that cannot be parsed names no record.
+    /// The value of the path variable `name`. If it cannot be parsed, the result is `not found`, because no record has
+    /// such a name.
     pub(crate) fn path<T: std::str::FromStr>(&self, name: &str) -> Result<T, ApiError> {
         let found = self.variable.as_ref().filter(|(variable, _)| *variable == name);
         found.and_then(|(_, value)| value.parse().ok()).ok_or_else(|| Refusal::NotFound.into())
@@ -59,7 +60,7 @@ impl Call {
     /// The slug in the path.
     pub(crate) fn slug(&self) -> Result<Slug, ApiError> {
         let slug: Slug = self.path("slug")?;
-        // Parsing trims; a path with spaces is not the plan's path.
+        // Parsing removes spaces at the ends, but a path with such spaces is not the path of the plan.
         let is_whole = self.variable.as_ref().is_some_and(|(_, sent)| slug.as_str() == sent);
         if is_whole { Ok(slug) } else { Err(Refusal::NotFound.into()) }
     }
@@ -72,22 +73,22 @@ impl Call {
         read(&self.body).map_err(|error| ApiError::Service(error.into()))
     }
 
-    /// The calling client; there is one on every route that needs a client, a scope or a token.
+    /// The client that sent the request. It exists on every route that needs a client, a scope or a token.
     pub(crate) fn client(&self) -> Result<&Arc<Client>, ApiError> {
         self.client.as_ref().ok_or_else(|| Refusal::ClientMissing.into())
     }
 
-    /// The calling user; there is one on every [`Bearer`](super::routes::Needs::Bearer) route.
+    /// The user who sent the request. It exists on every [`Bearer`](super::routes::Needs::Bearer) route.
     pub(crate) fn caller(&self) -> Result<&Authenticated, ApiError> {
         self.caller.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
     }
 
-    /// The access token of the request; there is one on every route that needs a token.
+    /// The access token of the request. It exists on every route that needs a token.
     pub(crate) fn token(&self) -> Result<&SecretString, ApiError> {
         self.token.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
     }
 
-    /// The address and program of the caller.
+    /// The IP address and the user agent of the caller.
     pub(crate) fn origin(&self) -> Origin {
         let user_agent = self.headers.get(header::USER_AGENT).and_then(|v| v.to_str().ok());
         let short: Option<String> =
@@ -95,7 +96,7 @@ impl Call {
         Origin { ip: self.ip, user_agent: short.and_then(|text| text.parse().ok()) }
     }
 
-    /// The `Idempotency-Key` of the request, if it has one.
+    /// The `Idempotency-Key` of the request; `None` if there is none.
     pub(crate) fn idempotency(&self) -> Result<Option<Idempotency>, ApiError> {
         let Some(key) = self.single("idempotency-key")? else { return Ok(None) };
         let key = key.to_str().ok().and_then(|key| key.parse().ok());
@@ -103,7 +104,7 @@ impl Call {
         Ok(Some(Idempotency { client: self.client()?.id.to_string(), key }))
     }
 
-    /// Makes a change under the condition of `If-Match`, if the request has one.
+    /// Makes a change under the condition of the header `If-Match`; without the header, there is no condition.
     pub(crate) async fn if_match<T, F>(
         &self,
         change: impl Fn(Option<Version>) -> F + Send + Sync,
@@ -112,18 +113,18 @@ impl Call {
         F: Future<Output = Result<T, Error>> + Send,
     {
         let Some(versions) = self.versions()? else { return Ok(change(None).await?) };
-        // No stored record has this version, so that an empty list matches none.
+        // No stored record has the version `NEW`. So an empty list of versions matches no record.
         let mut tried = versions.first().copied().unwrap_or(Version::NEW);
         loop {
             match change(Some(tried)).await {
-                // Of several versions, the refusal names the one that the record is at.
+                // If the header has the record's current version too, the change is tried again with that version.
                 Err(Error::Stale { current, .. }) if versions.contains(&current) => tried = current,
                 done => return Ok(done?),
             }
         }
     }
 
-    /// The versions of `If-Match` (RFC 9110, 13.1.1); `None` if it is absent or `*`.
+    /// The versions in the header `If-Match` (RFC 9110, 13.1.1); `None` if the header is missing or is `*`.
     fn versions(&self) -> Result<Option<Vec<Version>>, ApiError> {
         let mut lines = self.headers.get_all(header::IF_MATCH).iter().peekable();
         if lines.peek().is_none() {
@@ -134,34 +135,34 @@ impl Call {
         if tags.trim() == "*" {
             return Ok(None);
         }
-        // A tag that is weak, or not of this server, matches no version.
+        // A tag that is weak, or that this server did not make, matches no version.
         Ok(Some(tags.split(',').filter_map(|tag| version_of(tag.trim())).collect()))
     }
 
-    /// True if `If-None-Match` names this version.
+    /// True if the header `If-None-Match` has this version.
     pub(crate) fn has(&self, version: Version) -> Result<bool, ApiError> {
         self.has_tag(|tag| version_of(tag) == Some(version))
     }
 
-    /// True if `If-None-Match` has a tag for which `ours` is true.
+    /// True if the header `If-None-Match` has `*`, or a tag for which `ours` returns true.
     pub(crate) fn has_tag(&self, ours: impl Fn(&str) -> bool) -> Result<bool, ApiError> {
         let mut has = false;
         for tags in self.headers.get_all(header::IF_NONE_MATCH) {
             let tags = tags.to_str().map_err(|_| Refusal::HeaderInvalid("if-none-match"))?;
             has |= tags.split(',').map(str::trim).any(|tag| {
-                // The comparison is weak (RFC 9110, 13.1.2).
+                // The comparison ignores the mark of weak tags (RFC 9110, 13.1.2).
                 tag == "*" || ours(tag.strip_prefix("W/").unwrap_or(tag))
             });
         }
         Ok(has)
     }
 
-    /// The position of the cursor in the query, if there is one.
+    /// The position of the cursor in the query; `None` if there is no cursor.
     pub(crate) fn after(&self) -> Result<Option<Position>, ApiError> {
         self.cursors()?.after(&self.query)
     }
 
-    /// The cursors of the requested list.
+    /// Reads and writes the cursors of the requested list.
     fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
         let client = self.client()?.id.as_str();
         let user = self.caller.as_ref().map(|caller| caller.claims.sub);
@@ -169,7 +170,7 @@ impl Call {
         Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user, variable })
     }
 
-    /// 200 with a record, or 304 if the caller has this version.
+    /// Returns 200 with a record, or 304 if the caller already has this version.
     pub(crate) fn record<T: ToJson>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
         let version = record.version();
         if self.has(version)? {
@@ -178,7 +179,7 @@ impl Call {
         self.whole_record(StatusCode::OK, record)
     }
 
-    /// A record, whichever version the caller has.
+    /// Returns a record, even if the caller already has this version.
     pub(crate) fn whole_record<T: ToJson>(
         &self,
         status: StatusCode,
@@ -188,14 +189,14 @@ impl Call {
         Ok(Reply::json_bytes(status, json).version(record.version()))
     }
 
-    /// A page of records.
+    /// Returns a page of records.
     pub(crate) fn page<T: ToJson>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
         let next = self.next_cursor(page)?;
         let body = T::cache(&self.state.json_caches).page(&page.items, next)?;
         Ok(Reply::json_bytes(StatusCode::OK, body))
     }
 
-    /// A page of records whose JSON is not cached; `data` shows them.
+    /// Returns a page of records whose JSON is not cached. `data` has the records in the form that callers see.
     pub(crate) fn page_of<T>(
         &self,
         page: &Page<T>,
@@ -205,13 +206,13 @@ impl Call {
         Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
     }
 
-    /// The cursor of the page after this one.
+    /// The cursor of the next page; `None` if this is the last page.
     fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
         let next = page.next.as_ref();
         next.map(|position| self.cursors()?.write(position, &self.query)).transpose()
     }
 
-    /// A header that may be sent once.
+    /// The value of a header that may be sent only once; `None` if it is missing.
     fn single(&self, name: &'static str) -> Result<Option<&HeaderValue>, ApiError> {
         let mut values = self.headers.get_all(name).iter();
         match (values.next(), values.next()) {
@@ -221,7 +222,7 @@ impl Call {
     }
 }
 
-/// The version in a strong `ETag` of this server.
+/// The version in a strong `ETag` of this server; `None` for other tags.
 fn version_of(tag: &str) -> Option<Version> {
     let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
     let version = digits.parse::<u64>().ok().map(Version::from);

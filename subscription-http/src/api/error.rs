@@ -19,15 +19,15 @@ use crate::BoxError;
 pub(crate) enum ApiError {
     /// The service returned an error.
     Service(Error),
-    /// The request did not reach the service.
+    /// The request was refused before it reached the service.
     Request(Refusal),
     /// A parameter of the query is invalid.
     Query { parameter: String, message: String },
-    /// A bug: the cause is logged.
+    /// A bug. The cause is logged.
     Unforeseen(BoxError),
 }
 
-/// The reason why a request did not reach the service.
+/// The reason why a request was refused before it reached the service.
 #[derive(Debug)]
 pub(crate) enum Refusal {
     HeaderInvalid(&'static str),
@@ -52,7 +52,7 @@ pub(crate) enum Refusal {
     Overloaded,
     TooManyWaiting,
     TooManyBodies,
-    /// A webhook is not signed by its provider; one error for all faults.
+    /// The webhook was not signed by its payment provider. All faults of the signature have this one error.
     SignatureInvalid,
 }
 
@@ -87,7 +87,7 @@ impl From<Elapsed> for ApiError {
     }
 }
 
-/// The status of an error of the service.
+/// The HTTP status for an error of the service.
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Malformed => StatusCode::BAD_REQUEST,
@@ -104,7 +104,7 @@ fn status(error: &Error) -> StatusCode {
 }
 
 impl Refusal {
-    /// Its status and code.
+    /// The HTTP status and the stable code of the refusal.
     const fn status_and_code(&self) -> (StatusCode, &'static str) {
         match self {
             Self::HeaderInvalid(_) => (StatusCode::BAD_REQUEST, "header_invalid"),
@@ -174,8 +174,8 @@ impl Refusal {
 }
 
 impl ApiError {
-    /// The response; the cause of a server error is logged. `asks_for_token` says whether the route needs an
-    /// access token.
+    /// The response to a failed request; the cause of a server error is logged. `asks_for_token` is true if the route
+    /// needs an access token.
     pub(crate) fn into_reply(self, request_id: &str, asks_for_token: bool) -> Reply {
         let (status, code, detail, more) = self.parts();
         if status.is_server_error() {
@@ -271,8 +271,9 @@ impl ApiError {
     }
 }
 
-/// The `WWW-Authenticate` challenge of a 401 (RFC 9110, 11.6.1): `Bearer` on a bearer route whose client is
-/// known, else `ClientId`. Identity and refresh tokens come in the body and have no scheme of their own.
+/// The `WWW-Authenticate` challenge of a 401 (RFC 9110, 11.6.1). It is `Bearer` if the route needs an access token and
+/// the error is not about the client; otherwise it is `ClientId`. Identity and refresh tokens are sent in the body and
+/// have no scheme of their own.
 fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
     if asks_for_token && !code.starts_with("client_") {
         HeaderValue::from_static("Bearer error=\"invalid_token\"")
@@ -281,10 +282,10 @@ fn challenge(code: &str, asks_for_token: bool) -> HeaderValue {
     }
 }
 
-/// The body of an error, with its members in the order in which people read them.
+/// The body of an error. Its members are in the order in which people read them.
 ///
-/// No problem has a page of its own, so that the type is `about:blank`, whose title is the reason phrase
-/// of the status (RFC 9457, 4.2.1). Programs distinguish problems by the code.
+/// Problems have no web pages of their own. So the type is `about:blank`, whose title is the reason phrase of the
+/// status (RFC 9457, 4.2.1). Programs distinguish problems by the code.
 #[derive(Serialize)]
 struct Problem<'a> {
     #[serde(rename = "type")]
@@ -296,14 +297,14 @@ struct Problem<'a> {
     request_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<&'a Faults>,
-    /// Not one of `more`: a `Value` does not hold the digits of an amount.
+    /// The quote is not a member of `more`, because a `Value` would not preserve the digits of an amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     quote: Option<&'a Quote>,
     #[serde(flatten)]
     more: Map<String, Value>,
 }
 
-/// The members of a problem that only some errors have.
+/// The additional members that only some errors have.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others have said it all")]
 fn members(error: &Error) -> Map<String, Value> {
     let members = match error {

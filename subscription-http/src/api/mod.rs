@@ -1,4 +1,4 @@
-//! The whole server without a socket: a request in, a response out.
+//! The API without a socket: a request in, a response out.
 
 pub(crate) mod admission;
 pub(crate) mod call;
@@ -37,29 +37,29 @@ use self::routes::{Needs, Route};
 use self::state::{ApiBuilder, State};
 use crate::BoxError;
 
-/// How long the body of a webhook may take to arrive.
+/// How long the body of a payment provider's webhook may take to arrive.
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The service over HTTP, to be mounted wherever requests come from.
+/// The HTTP API of the service. It has no socket, so it can be mounted wherever requests come from.
 #[derive(Debug, Clone)]
 pub struct Api {
     state: Arc<State>,
     surface: Surface,
 }
 
-/// The part of the routes that an [`Api`] shows.
+/// The routes that an [`Api`] serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Surface {
     Whole,
-    /// All but the routes of the console.
+    /// All routes except those of the console.
     WithoutConsole,
-    /// Health and metrics.
+    /// The routes of health and metrics.
     Operations,
 }
 
 impl Api {
-    /// The service and its authentication over HTTP. The key signs the cursors of lists; instances behind
-    /// one address share it.
+    /// Builds the HTTP API of a service and its authentication. `cursor_key` signs the cursors of lists; instances
+    /// behind one address must have the same key.
     pub fn builder(
         service: SubscriptionService,
         auth: Authentication,
@@ -68,31 +68,31 @@ impl Api {
         ApiBuilder::new(service, auth, cursor_key)
     }
 
-    /// The same state with `/health/live`, `/health/ready` and `/metrics` alone, which then need no
-    /// credential: for a listener that only operators can reach.
+    /// An API with the same state that serves only `/health/live`, `/health/ready` and `/metrics`, without a
+    /// credential. It is meant for a listener that only operators can reach.
     #[must_use]
     pub fn operations(&self) -> Self {
         Self { state: Arc::clone(&self.state), surface: Surface::Operations }
     }
 
-    /// The same state without the console and the routes that are there for it: for a public listener, if the
-    /// console has a listener of its own.
+    /// An API with the same state that serves neither the console nor the routes that exist for it. It is meant for a
+    /// public listener, if the console has a listener of its own.
     #[must_use]
     pub fn without_console(&self) -> Self {
         Self { state: Arc::clone(&self.state), surface: Surface::WithoutConsole }
     }
 
-    /// Notes an address where a server listens.
+    /// Adds an address where a server listens.
     pub(crate) fn listens_at(&self, ip: IpAddr) {
         self.state.hosts.listen(ip);
     }
 
-    /// Answers requests that wait for events, at once: the server stops.
+    /// Ends the wait of all requests that wait for events, because the server stops. They get their responses at once.
     pub(crate) fn stop_waiting(&self) {
         self.state.long_polls.stop();
     }
 
-    /// Answers a request that came from `peer`. It never fails: an error is a response too.
+    /// Returns the response to a request that came from `peer`. It never fails: an error becomes a response too.
     pub fn answer<B>(
         &self,
         request: Request<B>,
@@ -101,7 +101,7 @@ impl Api {
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
-        // The head is checked outside of the future, which stays small that way.
+        // The head is checked outside of the future, which makes the future smaller.
         let (head, body) = request.into_parts();
         let body = RequestBody::new(&head, body);
         let mut log = RequestLog::begin(self, &head.method, routes::is_private(head.uri.path()));
@@ -135,7 +135,7 @@ impl Api {
         }
     }
 
-    /// Admits the caller, reads the body and calls the handler.
+    /// Checks the caller, reads the body and calls the handler.
     async fn reply<B>(
         &self,
         route: &'static Route,
@@ -148,7 +148,7 @@ impl Api {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
         let timeouts = self.state.timeouts;
-        // The caller is looked up in the store, which may hang as it may in a handler.
+        // The caller is looked up in the store. The store may hang here just as in a handler.
         timeout(timeouts.handler, self.admit_caller(route, &mut call, address, facts)).await??;
         if !route.reads_query {
             call.query.expect(&[], &[])?;
@@ -166,7 +166,8 @@ impl Api {
         timeout(timeouts.handler, route.handler.handle(call)).await?
     }
 
-    /// Reads the body of a webhook. A few large ones are read at a time: nobody has verified their senders yet.
+    /// Reads the body of a payment provider's webhook. Only a limited number of large bodies is read at a time,
+    /// because their senders are not verified yet.
     async fn webhook<B>(
         &self,
         body: Pin<&mut RequestBody<B>>,

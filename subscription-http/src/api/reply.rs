@@ -1,4 +1,4 @@
-//! The result of a handler.
+//! The response that a handler returns.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -8,10 +8,10 @@ use subscription_core::Version;
 
 use crate::api::error::ApiError;
 
-/// Capacity for the headers that most responses have.
+/// The initial capacity for headers. Most responses do not have more.
 const HEADERS: usize = 8;
 
-/// A response before the headers that every response has.
+/// A response without the headers that are added to every response.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -30,7 +30,7 @@ impl Reply {
         Ok(Self::json_bytes(status, body))
     }
 
-    /// A body that is serialized already.
+    /// A body that is already serialized as JSON.
     pub(crate) fn json_bytes(status: StatusCode, json: impl Into<Bytes>) -> Self {
         Self { status, ..Self::text("application/json", json) }
     }
@@ -55,7 +55,7 @@ impl Reply {
         self
     }
 
-    /// Sets the `Location` of a new record, relative to the request, because the API does not know where
+    /// Sets the `Location` of a new record. The path is relative to the request, because the API does not know where
     /// it is mounted.
     pub(crate) fn location(mut self, path: &str) -> Self {
         if let Ok(path) = HeaderValue::from_str(path) {
@@ -64,13 +64,13 @@ impl Reply {
         self
     }
 
-    /// Forbids caches to store it.
+    /// Forbids caches to store the response.
     pub(crate) fn no_store(mut self) -> Self {
         self.set(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         self
     }
 
-    /// Marks the result of an idempotent request that was made before.
+    /// If `replayed` is true, marks the response as the result of an earlier request with the same idempotency key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {
             let name = HeaderName::from_static("idempotency-replayed");

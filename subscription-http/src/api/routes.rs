@@ -21,7 +21,7 @@ use crate::handlers::{
     plans, providers, stats, subscriptions, users, webhooks,
 };
 
-/// The table.
+/// The route table, by area.
 pub(crate) static AREAS: &[&Area] = &[
     &authentication::AREA,
     &plans::AREA,
@@ -48,17 +48,17 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
     AREAS.iter().flat_map(|area| area.routes)
 }
 
-/// The routes of one part of the API. The flags hold for all paths that begin with [`Area::path`], also
-/// for those that lead to no route.
+/// The routes of one area of the API. The flags are valid for all paths that begin with [`Area::path`], even if no
+/// route has the path.
 pub(crate) struct Area {
-    /// The beginning of all its paths.
+    /// The beginning of all paths of the area.
     pub(crate) path: &'static str,
     pub(crate) routes: &'static [Route],
-    /// Responses must not be cached.
+    /// True if responses must not be cached.
     pub(crate) is_private: bool,
-    /// The `Host` of a request is not checked, because health probes call the server by its IP address.
+    /// True if the `Host` of a request is not checked, because health probes call the server by its IP address.
     pub(crate) any_host: bool,
-    /// Served on the operators' listener too.
+    /// True if the area is also served on the operators' listener.
     pub(crate) for_operators: bool,
 }
 
@@ -73,12 +73,12 @@ impl Area {
 pub(crate) struct Served<'a> {
     /// The changes that people may make to their own subscriptions.
     pub(crate) self_service: &'a [SelfService],
-    /// The parts of the API.
+    /// The parts of the API that are served.
     pub(crate) parts: &'a [ApiPart],
     pub(crate) surface: Surface,
 }
 
-/// A part of the API that a server may leave out: then its routes do not exist.
+/// A part of the API that a server may leave out. Then its routes do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ApiPart {
@@ -88,7 +88,7 @@ pub enum ApiPart {
     Clock,
     /// The console, a web page for operators.
     Console,
-    /// Figures of the business, such as those by month.
+    /// Business figures, such as those by month.
     Figures,
     /// Subscriptions follow their state at payment providers.
     Providers,
@@ -97,18 +97,19 @@ pub enum ApiPart {
 }
 
 impl ApiPart {
-    /// All of them.
+    /// All parts.
     pub(crate) const ALL: [Self; 6] =
         [Self::Billing, Self::Clock, Self::Console, Self::Figures, Self::Providers, Self::Webhooks];
 
-    /// True for a part that is used by the console. If the console has its own listener, only that one serves it.
+    /// True for a part that exists for the console. If the console has its own listener, only that listener serves the
+    /// part.
     const fn is_for_console(self) -> bool {
         matches!(self, Self::Console | Self::Figures)
     }
 }
 
 impl Served<'_> {
-    /// Every route is served.
+    /// The settings with which every route is served.
     pub(crate) const ALL: Self =
         Self { self_service: &SelfService::ALL, parts: &ApiPart::ALL, surface: Surface::Whole };
 
@@ -132,18 +133,18 @@ pub(crate) fn takes_any_host(path: &str) -> bool {
 /// The credential that a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// None.
+    /// No credential.
     Nothing,
-    /// None, but the caller must be on the server's own machine.
+    /// No credential, but the caller must be on the machine of the server.
     Loopback,
     /// The signature of a payment provider over the raw body.
     Signature,
-    /// A client, with any scopes or none.
+    /// A client. It needs no scope.
     #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "the console alone has one"))]
     Client,
     /// A client with this scope.
     Scope(Scope),
-    /// A client that may authenticate, and the access token of a live session.
+    /// A client with [`Scope::Auth`], and the access token of a live session.
     Bearer,
     /// Like [`Needs::Bearer`], but the token may have expired, and the session may have ended.
     BearerEvenExpired,
@@ -156,7 +157,7 @@ pub(crate) const fn scope(scope: Scope) -> Needs {
 /// The future of a handler.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send>>;
 
-/// The handler of a route: an `async fn` of the call.
+/// The handler of a route: an `async fn` whose argument is the call.
 pub(crate) type Handler = &'static dyn Handle;
 
 pub(crate) trait Handle: Sync {
@@ -176,21 +177,21 @@ where
 /// One route.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
-    /// A reference, because a `Method` has a destructor, which no `static` may run.
+    /// A reference, because a `Method` has a destructor, and constant evaluation runs no destructor.
     pub(crate) method: &'static Method,
     pub(crate) pattern: &'static str,
     pub(crate) needs: Needs,
-    /// The handler reads the query; other routes refuse all parameters.
+    /// True if the handler reads the query. All other routes refuse every query parameter.
     pub(crate) reads_query: bool,
-    /// The largest JSON body that the route reads; `None` if it reads no body.
+    /// The largest body that the route reads, in bytes; `None` if it reads no body.
     pub(crate) body_bytes_max: Option<usize>,
-    /// The body may be left out.
+    /// True if the body may be left out.
     pub(crate) body_is_optional: bool,
-    /// The route is served only where people may make this change themselves.
+    /// The route is served only if people may make this change themselves; `None` means always.
     pub(crate) self_service: Option<SelfService>,
-    /// The route is served only where this part of the API is.
+    /// The route is served only if this part of the API is served; `None` means always.
     pub(crate) part: Option<ApiPart>,
-    /// The rate limit of the route itself.
+    /// The rate limit of this route, which several routes can share; `None` if it has none.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
 }
@@ -202,7 +203,7 @@ impl std::fmt::Debug for Route {
 }
 
 impl Route {
-    /// The name in logs and metrics of a request that leads to no route.
+    /// The route name in logs and metrics for a request that matches no route.
     pub(crate) const NONE: &'static str = "none";
 
     const fn new(
@@ -226,7 +227,7 @@ impl Route {
         }
     }
 
-    /// True if the route is served with these settings.
+    /// True if this route is served with these settings.
     pub(crate) fn is_served(&self, with: Served<'_>) -> bool {
         self.self_service.is_none_or(|needed| with.self_service.contains(&needed))
             && self.part.is_none_or(|needed| with.has(needed))
@@ -276,7 +277,7 @@ pub(crate) const fn delete(pattern: &'static str, needs: Needs, handler: Handler
     Route::new(DELETE, pattern, needs, None, handler)
 }
 
-/// Routes that are served only where this part of the API is.
+/// Assigns routes to a part of the API. They are served only if this part is served.
 pub(crate) const fn of_part<const N: usize>(part: ApiPart, mut routes: [Route; N]) -> [Route; N] {
     let mut rest = routes.as_mut_slice();
     while let [route, others @ ..] = rest {
@@ -286,13 +287,13 @@ pub(crate) const fn of_part<const N: usize>(part: ApiPart, mut routes: [Route; N
     routes
 }
 
-/// The name and value of a pattern's variable, if it has one; no pattern has two.
+/// The name and the value of the variable in a pattern; `None` if the pattern has no variable. No pattern has two.
 pub(crate) type Variable = Option<(&'static str, String)>;
 
 /// The outcome of a search for a route.
 pub(crate) enum Found {
     Route(&'static Route, Variable),
-    /// The path exists, with these methods.
+    /// The path exists, but only with these methods.
     OtherMethods(Vec<&'static Method>),
     Nothing,
 }
@@ -303,9 +304,9 @@ impl Found {
     }
 }
 
-/// Finds the route of a method and the segments of a path.
+/// Finds the route for a method and the segments of a path.
 pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>) -> Found {
-    // HEAD returns what GET does, without the body.
+    // HEAD returns the same as GET, without the body.
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let shown = || {
         let is_shown = |area: &&&Area| with.surface != Surface::Operations || area.for_operators;
@@ -319,12 +320,12 @@ pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>)
     }
     let others = shown().filter(|route| matches(route.pattern, segments).is_some());
     let mut others: Vec<_> = others.map(|route| route.method).collect();
-    // A path can match two patterns: one with its own words, and one with a variable.
+    // A path can match two patterns: one with fixed words, and one with a variable.
     others.dedup();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }
 
-/// The variable of a pattern, if the segments match it.
+/// Returns the variable of the pattern if the segments match the pattern; otherwise `None`.
 fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable> {
     let mut found = None;
     let mut rest = pattern;

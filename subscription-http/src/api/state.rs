@@ -32,18 +32,19 @@ use crate::metrics::{
     ClockMetrics, Count, Metrics, ProviderMetrics, StoreMetrics, WebhookCounters,
 };
 
-/// The large webhooks that can be read at a time.
+/// The maximum number of large webhooks of payment providers that are read at a time.
 const WEBHOOK_SLOTS: usize = 32;
 
-/// How long a request may take.
+/// The time-outs of a request.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Until its body has arrived.
+    /// How long the body may take to arrive.
     pub body: Duration,
-    /// From then on until its response, and before that until its caller is known.
+    /// How long the handler may take once the body has arrived. The check of the caller, before the body is read, has
+    /// the same limit.
     pub handler: Duration,
-    /// How long a caller waits for figures that are being read. The reading continues afterwards.
+    /// How long a caller waits for figures that are being read. After that the read continues, without the caller.
     pub figures: Duration,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct State {
     pub(crate) requests: Arc<AtomicU64>,
     pub(crate) readiness: Readiness,
     pub(crate) json_caches: JsonCaches,
-    /// In the order of the enum, each once.
+    /// The allowed changes, each once and in the order of the enum.
     pub(crate) self_service: Vec<SelfService>,
     /// The parts of the API that are served.
     pub(crate) parts: Vec<ApiPart>,
@@ -87,7 +88,7 @@ pub(crate) struct State {
     pub(crate) figures: Option<Figures>,
     pub(crate) providers: Option<Providers>,
     pub(crate) provider_signal: JobSignal,
-    /// The large webhooks that can be read at a time.
+    /// A permit for each large webhook that may be read at a time.
     pub(crate) webhook_slots: Semaphore,
     pub(crate) webhooks: Option<Webhooks>,
     pub(crate) webhook_signal: JobSignal,
@@ -97,12 +98,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// True for a proxy whose `x-forwarded-for` is believed.
+    /// True if the `x-forwarded-for` of this proxy is trusted.
     pub(crate) fn trusts(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.trusted_proxies.contains(&ip)
     }
 
-    /// The payment provider that a webhook is for.
+    /// The name and kind of the payment provider that a webhook is for.
     pub(crate) fn provider_source(&self, call: &Call) -> Result<(Slug, ProviderKind), ApiError> {
         let name = call.variable.as_ref().map(|(_, name)| name.as_str());
         let mut sources = self.providers.iter().flat_map(Providers::sources);
@@ -158,9 +159,9 @@ impl ApiBuilder {
         })
     }
 
-    /// Accepts every client id with every scope, and web pages of this machine. For development only: the
-    /// server serves names of this machine alone, the address where its [`Server`] listens, and
-    /// those of [`allowed_hosts`](Self::allowed_hosts).
+    /// Accepts every client id with every scope, and web pages of this machine. This is for development only. The
+    /// server then serves only names of this machine, the address where its [`Server`] listens, and the names of
+    /// [`allowed_hosts`](Self::allowed_hosts).
     ///
     /// [`Server`]: crate::Server
     pub fn believe_every_client(mut self) -> Self {
@@ -169,14 +170,14 @@ impl ApiBuilder {
         self
     }
 
-    /// Serves these names alone, but for `/health/…`, which probes call by address. Without any, the
-    /// server serves every name.
+    /// Serves only these host names. `/health/…` is excepted, because probes call it by IP address. If the list is
+    /// empty, the server serves every name.
     pub fn allowed_hosts(mut self, hosts: Vec<AllowedHost>) -> Self {
         self.0.hosts.listed = hosts;
         self
     }
 
-    /// Believes the `x-forwarded-for` of these proxies, beside those on this machine.
+    /// Trusts the `x-forwarded-for` of these proxies. Proxies on this machine are always trusted.
     pub fn trust_proxies(mut self, proxies: Vec<IpAddr>) -> Self {
         self.0.trusted_proxies = proxies.into_iter().map(|ip| ip.to_canonical()).collect();
         self
@@ -188,42 +189,42 @@ impl ApiBuilder {
         self
     }
 
-    /// Sets rate limits; without this there are none.
+    /// Sets rate limits; without this call there are none.
     pub fn rate_limits(mut self, limits: &RateLimits) -> Self {
         self.0.limiters = Limiters::new(limits, &Time::Machine(Instant::now()));
         self
     }
 
-    /// Sets rate limits that follow a clock, such as a test's.
+    /// Sets rate limits that use `clock`, such as the clock of a test.
     pub fn rate_limits_by(mut self, limits: &RateLimits, clock: impl Clock + 'static) -> Self {
         self.0.limiters = Limiters::new(limits, &Time::Given(Arc::new(clock)));
         self
     }
 
-    /// Lets people make these changes to their own subscriptions; without this, none. The routes of
-    /// others do not exist.
+    /// Allows people to make these changes to their own subscriptions; without this call they can make none. The
+    /// routes of other changes do not exist.
     pub fn self_service(mut self, changes: &[SelfService]) -> Self {
         let allowed = SelfService::ALL.into_iter().filter(|change| changes.contains(change));
         self.0.self_service = allowed.collect();
         self
     }
 
-    /// Bills subscriptions that the clock manages, through [`Billing::service`], which replaces the service of
-    /// the builder. Without this, callers manage every subscription, and the routes of billing do not exist.
+    /// Bills the subscriptions that the clock manages. [`Billing::service`] replaces the service of the builder.
+    /// Without this call, callers manage every subscription, and the routes of billing do not exist.
     pub fn billing(mut self, billing: Billing) -> Self {
         self.0.service = billing.service().clone();
         self.0.billing = Some(billing);
         self.with(ApiPart::Billing)
     }
 
-    /// Shows the figures of the business at `/stats`. Without this, the routes of figures do not exist.
+    /// Serves the business figures at `/stats`. Without this call, the routes of figures do not exist.
     pub fn figures(mut self, figures: Figures) -> Self {
         self.0.figures = Some(figures);
         self.with(ApiPart::Figures)
     }
 
-    /// Follows payment providers: takes their webhooks, and shows their events. Without this, the routes of providers
-    /// do not exist. The signal is given when an event is stored.
+    /// Follows payment providers: receives their webhooks and serves their events. Without this call, the routes of
+    /// providers do not exist. The signal `stored` is sent when an event was stored.
     pub fn providers(
         mut self,
         providers: Providers,
@@ -236,8 +237,8 @@ impl ApiBuilder {
         self.with(ApiPart::Providers)
     }
 
-    /// Lets clients manage the endpoints that events are sent to. Without this, the routes of webhooks do not exist.
-    /// The signal is given when the job that sends events has something to read.
+    /// Allows clients to manage the endpoints that events are sent to. Without this call, the routes of webhooks do
+    /// not exist. The signal `changed` is sent when the job that sends events has something to read.
     pub fn webhooks(mut self, webhooks: Webhooks, changed: &JobSignal) -> Self {
         let service = self.0.service.clone();
         let counters = WebhookCounters { webhooks: webhooks.clone(), service };
@@ -247,21 +248,22 @@ impl ApiBuilder {
         self.with(ApiPart::Webhooks)
     }
 
-    /// Serves `/clock`, where every caller can turn this clock; for development only. Without this the routes
-    /// do not exist. Give the same clock to the service.
+    /// Serves `/clock`, where every caller can turn this clock; for development only. Without this call the routes do
+    /// not exist. Use the same clock for the service.
     pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
         self.0.turned_clock = Some(Arc::new(clock));
         self.with(ApiPart::Clock)
     }
 
-    /// Serves the console, a web page for operators, at `/console/`. It calls the API as every client does: what
-    /// it may do are the scopes of the key that its user enters.
+    /// Serves the console, a web page for operators, at `/console/`. The console calls the API like every other
+    /// client. Its rights are the scopes of the key that its user enters.
     #[cfg(feature = "console")]
     pub fn console(self) -> Self {
         self.with(ApiPart::Console)
     }
 
-    /// Makes checkout links at these hosts as their payment provider expects them.
+    /// Sets the hosts, other than the payment providers' own, that serve checkout pages. Checkout links to these hosts
+    /// get the form that their payment provider expects.
     pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
         self.0.checkout_hosts = hosts;
         self
@@ -279,24 +281,25 @@ impl ApiBuilder {
         self
     }
 
-    /// Answers requests that wait for events as soon as the signal is given; without this, within a second.
+    /// Wakes the requests that wait for events as soon as the signal is sent; without this call, they wake within a
+    /// second.
     pub fn event_signal(mut self, signal: &EventSignal) -> Self {
         self.0.long_polls.signal = signal.clone();
         self
     }
 
-    /// Shows the number of events that were deleted because of their age at `/metrics`.
+    /// Shows the number of events that were deleted because of their age at `/metrics`. `forgotten` has this number.
     pub fn forgotten_events(self, forgotten: Arc<AtomicU64>) -> Self {
         self.count("events_forgotten", "Events deleted because of their age", forgotten)
     }
 
-    /// Counts the requests of clients in `requests`, for background work that makes way for them.
+    /// Counts the requests of clients in `requests`. Background work uses this number to give way to requests.
     pub fn count_requests(mut self, requests: Arc<AtomicU64>) -> Self {
         self.0.requests = requests;
         self
     }
 
-    /// Shows the number of lost log lines at `/metrics`, as their writer counts them.
+    /// Shows the number of lost log lines at `/metrics`. `lost` has this number, which the log writer counts.
     pub fn lost_log_lines(self, lost: Arc<AtomicU64>) -> Self {
         let help = "Log lines dropped because standard error took no more";
         self.count("log_lines_lost", help, lost)
@@ -313,7 +316,7 @@ impl ApiBuilder {
         self
     }
 
-    /// The finished [`Api`].
+    /// Builds the [`Api`].
     pub fn build(self) -> Api {
         Api { state: Arc::new(self.0), surface: Surface::Whole }
     }

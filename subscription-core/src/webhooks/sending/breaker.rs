@@ -53,8 +53,8 @@ impl Breaker {
         self.stall.as_ref()
     }
 
-    /// Records a success. Returns the stall that it ended, if the endpoint was stalled; then the parked events are
-    /// due.
+    /// Records a success. Returns the stall that it ended, if the endpoint was stalled. After a stall for failures,
+    /// the caller makes the parked events due.
     pub fn succeeded(&mut self) -> Option<Stall> {
         std::mem::take(self).stall
     }

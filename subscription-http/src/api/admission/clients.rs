@@ -1,4 +1,4 @@
-//! The look-up of the client that calls: in the store, or in development mode any client.
+//! The look-up of the client that sent a request: in the store, or in development a client of any name.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Clients {
     }
 }
 
-/// A client made up from any name; the same name gives the same client.
+/// Makes a client from any name, for development. The same name always gives the same client.
 fn anybody(name: &str) -> Result<Arc<Client>, ApiError> {
     let hashed = || {
         let hash = Sha256::digest(name);

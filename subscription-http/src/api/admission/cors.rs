@@ -1,9 +1,8 @@
 //! CORS (the Fetch standard): which web pages of other origins may call the API and read its responses.
 //!
-//! A preflight carries no `client-id`: it is granted if any live public client lists the page's origin.
-//! Other responses are granted if the calling client lists it; where no client is known, as in a 401, by
-//! the rule of the preflight, because the page must be able to read the `code`. Credentials mode is never
-//! allowed.
+//! A preflight has no `client-id`: it is granted if any live public client lists the origin of the page. Other
+//! responses are granted if the calling client lists the origin. If the client is not known, as in a 401, the rule of
+//! the preflight applies, because the page must be able to read the `code`. Credentials mode is never allowed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,39 +15,39 @@ use tokio::time::timeout;
 
 use super::clients::Clients;
 
-/// The headers that a page may send.
+/// The request headers that a page may send.
 const ALLOWED: HeaderValue = HeaderValue::from_static(
     "client-id, authorization, content-type, idempotency-key, if-match, if-none-match",
 );
 
-/// The response headers that a page may read, beside those that it always may.
+/// The response headers that a page may read, in addition to those that every page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "etag, location, retry-after, ratelimit, ratelimit-policy, x-request-id, idempotency-replayed",
 );
 
-/// The seconds for which a browser may cache a preflight.
+/// How long a browser may cache the response to a preflight, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Tells caches that the response depends on the page.
+/// The value of `Vary`. It says to caches that the response depends on the origin of the page.
 pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 
 /// How long the origins of all clients are cached.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// How long reading them may take.
+/// How long the read of these origins from the store may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The web page that sent a request: it has an `Origin`.
+/// The web page that sent a request. A request of a page has the header `Origin`.
 pub(crate) struct Page {
     origin: HeaderValue,
-    /// The request is a preflight.
+    /// True if the request is a preflight.
     is_preflight: bool,
-    /// The calling client, once it is known.
+    /// The calling client; `None` until it is known.
     pub(crate) client: Option<Arc<Client>>,
 }
 
 impl Page {
-    /// The page that sent a request, if one did.
+    /// The page that sent a request; `None` if the request has no `Origin`.
     pub(crate) fn of(method: &Method, headers: &HeaderMap) -> Option<Box<Self>> {
         let origin = headers.get(header::ORIGIN)?.clone();
         let asks = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
@@ -56,7 +55,7 @@ impl Page {
         Some(Box::new(Self { origin, is_preflight, client: None }))
     }
 
-    /// Sets the headers that let the browser know whether the page may read the response.
+    /// Sets the headers from which the browser knows whether the page may read the response.
     pub(crate) fn set_headers(
         &self,
         is_granted: bool,
@@ -116,7 +115,7 @@ impl Origins {
             Some((listed, false)) => listed,
             None => Arc::default(),
         };
-        // A task of its own, which continues if the caller disconnects.
+        // The read is a separate task, which continues if the caller disconnects.
         let auth = auth.clone();
         let last = Arc::clone(&self.0);
         let read = tokio::spawn(async move {
@@ -128,12 +127,12 @@ impl Origins {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(listed);
             Some(origins)
         });
-        // If the store fails or hangs, the origins that were read before are used.
+        // If the store fails or hangs, the previous origins are used.
         read.await.ok().flatten().unwrap_or(known)
     }
 
-    /// The origins that were read last, and whether they are fresh. The first caller for whom they are not
-    /// reads them again; other callers use the old ones meanwhile.
+    /// The origins that were read last, and whether they are fresh; `None` before the first read. If they are not
+    /// fresh, the first caller reads them again. Other callers use the old origins meanwhile.
     fn known(&self, now: Timestamp) -> Option<(Arc<HashSet<WebOrigin>>, bool)> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let listed = known.as_mut()?;

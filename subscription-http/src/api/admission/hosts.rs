@@ -1,7 +1,8 @@
 //! The check of `Host` against DNS rebinding.
 //!
-//! A web page whose name is made to resolve to this machine is of the same origin as the server, so that
-//! its browser lets it read every response. The page's name is in `Host`, which the page cannot change.
+//! In a DNS rebinding attack, the host name of a web page is made to resolve to this machine. For the browser, the
+//! page then has the same origin as the server, so the page may read every response. But the header `Host` has the
+//! name of the page, and the page cannot change that header.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 use crate::api::routes;
 
-/// A name or an address that a server serves, with a certain port or any.
+/// A host name or an address that a server serves, with one port or with any port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct AllowedHost {
@@ -85,10 +86,10 @@ impl AllowedHost {
     }
 }
 
-/// A host as it is written in a request.
+/// A host, as it is written in a request.
 #[derive(Clone, Copy)]
 struct Host<'h> {
-    /// An IPv6 address in brackets.
+    /// The name or address; an IPv6 address is in brackets.
     name: &'h str,
     port: Option<&'h str>,
 }
@@ -113,7 +114,7 @@ impl<'h> Host<'h> {
     }
 }
 
-/// The address of a host that is not a domain name.
+/// The IP address of a host; `None` if the host is a domain name.
 fn address(name: &str) -> Option<IpAddr> {
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     // Colons are allowed only in brackets, and brackets only around an IPv6 address.
@@ -124,8 +125,8 @@ fn address(name: &str) -> Option<IpAddr> {
 /// The hosts that a server serves.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
-    /// Only names of this machine and listed ones, as in development; else all names, unless some are
-    /// listed.
+    /// If true, only names of this machine and listed names are served, as in development. If false, all names are
+    /// served, unless some are listed.
     pub(crate) loopback_only: bool,
     pub(crate) listed: Vec<AllowedHost>,
     /// The addresses where the server listens.
@@ -133,7 +134,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// True if the server serves all hosts that a request names.
+    /// True if the server serves every host that a request names.
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.loopback_only && self.listed.is_empty() {
             return true;
@@ -160,15 +161,15 @@ impl Hosts {
     }
 }
 
-/// True if all hosts that a request names are of this machine.
+/// True if every host that a request names is this machine.
 pub(crate) fn are_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
     hosts(uri, headers).all(|host| host.is_some_and(Host::is_loopback))
 }
 
-/// The hosts that a request names, in `Host` and in `:authority`. `None` is a malformed one.
+/// The hosts that a request names, in `Host` and in `:authority`. A malformed host is `None`.
 fn hosts<'h>(uri: &'h Uri, headers: &'h HeaderMap) -> impl Iterator<Item = Option<Host<'h>>> {
     let sent = headers.get(header::HOST).map(|host| host.to_str().unwrap_or_default());
-    // An authority may have a user.
+    // An authority may begin with a user name.
     let authority = uri.authority().and_then(|authority| authority.as_str().rsplit('@').next());
     [sent, authority].into_iter().flatten().map(Host::of)
 }

@@ -26,7 +26,7 @@ use super::routes::{self, Found, Needs, Route};
 use super::{Api, Surface};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-/// The longest `x-request-id` that is used as it was sent.
+/// The longest `x-request-id` of a caller that is used, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The outcome of the checks of a request's head.
@@ -40,9 +40,9 @@ pub(super) enum Admission {
 /// The addresses that a request comes from.
 #[derive(Clone, Copy)]
 pub(super) struct CallerAddress {
-    /// The other end of the connection.
+    /// The address of the other end of the connection.
     peer: Option<IpAddr>,
-    /// The caller, by the `x-forwarded-for` of trusted proxies.
+    /// The address of the caller. Trusted proxies report it in `x-forwarded-for`.
     caller: Option<IpAddr>,
 }
 
@@ -64,8 +64,8 @@ impl Api {
         let segments = request_head::segments(head.uri.path())?;
         let served = state.served(self.surface);
         let found = routes::find(&head.method, &segments, served);
-        // The host name of a request to a loopback route is checked below. The operators' listener does not
-        // check host names, unless the server accepts every client, which is in development.
+        // The host name of a request to a loopback route is checked below. The operators' listener checks host names
+        // only in development, when the server accepts every client.
         let checks_host =
             if for_callers { !found.is_loopback_only() } else { state.hosts.loopback_only };
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
@@ -82,7 +82,7 @@ impl Api {
                 return Err(Refusal::HostUnknown.into());
             }
         } else if for_callers {
-            // Requests without a route are counted too, so that scans for paths are limited.
+            // Requests that match no route are counted too, so that scans for paths are limited.
             state.limiters.address(caller)?;
         }
         let (route, variable) = match found {
@@ -110,7 +110,7 @@ impl Api {
         Ok(Admission::Call(route, Box::new(call), CallerAddress { peer, caller }))
     }
 
-    /// Checks that the caller has what the route needs, and is within its rate limits.
+    /// Checks that the caller has the credential that the route needs, and has not reached a rate limit.
     pub(super) async fn admit_caller(
         &self,
         route: &Route,
@@ -177,7 +177,7 @@ impl Api {
         caller: Option<IpAddr>,
     ) -> Result<Arc<Client>, ApiError> {
         let state = &self.state;
-        // Before the look-up, so that guessing costs the server little.
+        // This check is before the look-up, so that guessing costs the server little.
         state.limiters.peer(caller)?;
         let found = state.clients.find(credential, &state.auth).await;
         if let Err(ApiError::Service(Error::Unauthenticated(Unauthenticated::ClientUnknown))) =
@@ -189,7 +189,7 @@ impl Api {
     }
 }
 
-/// Answers `OPTIONS` with the methods of a path, and refuses every other method.
+/// Returns the methods of a path to `OPTIONS`, and refuses every other method.
 fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
     let mut names: Vec<&str> = Vec::new();
     for method in methods {
@@ -216,7 +216,7 @@ fn request_id(headers: &HeaderMap, ids: &dyn Randomness) -> HeaderValue {
     };
     headers.get(REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(|| {
         let mut bytes = [0; 16];
-        // An id need not be hard to guess: if the source of randomness fails, all requests have the same id.
+        // An id need not be hard to guess. If the source of randomness fails, all requests have the same id.
         ids.fill_id(&mut bytes).ok();
         let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
         let id = HeaderValue::from_str(id.as_hyphenated().encode_lower(&mut [0; 36]));

@@ -13,14 +13,14 @@ use secrecy::SecretString;
 use crate::api::Refusal;
 use crate::api::input::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
 
-/// The most hops of `x-forwarded-for` that are read, from the right.
+/// The maximum number of hops of `x-forwarded-for` that are read, beginning from the right.
 const HOPS_MAX: usize = 16;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 const CLIENT_ID: HeaderName = HeaderName::from_static("client-id");
 
-/// Headers that may be sent once only, and in ASCII.
+/// The headers that may be sent only once, and only in ASCII.
 static SINGLE: [(HeaderName, &str); 3] =
     [(CLIENT_ID, "client-id"), (AUTHORIZATION, "authorization"), (CONTENT_TYPE, "content-type")];
 
@@ -38,7 +38,7 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
             if single != name {
                 continue;
             }
-            // Later code need not handle other bytes than ASCII.
+            // Later code then never sees bytes other than ASCII in these headers.
             if std::mem::replace(seen, true) || !value.as_bytes().is_ascii() {
                 return Err(Refusal::HeaderInvalid(shown));
             }
@@ -50,8 +50,8 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
     Ok(())
 }
 
-/// True if the end of the body is unambiguous: a length, or the one transfer coding `chunked`, but not
-/// both.
+/// True if the end of the body is unambiguous: if there is a `Transfer-Encoding`, it is a single `chunked`, and there
+/// is no `Content-Length`.
 pub(crate) fn framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| {
@@ -69,13 +69,13 @@ fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Re
     };
     match (hosts.next(), hosts.next()) {
         (Some(host), None) if sound(host) => Ok(()),
-        // HTTP/2 has it in `:authority`.
+        // HTTP/2 has the host in `:authority`.
         (None, None) if version == Version::HTTP_2 && uri.authority().is_some() => Ok(()),
         (None | Some(_), _) => Err(Refusal::HostInvalid),
     }
 }
 
-/// True for a host with or without a port; the type itself allows users and invalid ports.
+/// True for a host with or without a port. The type `Authority` itself also accepts a user and an invalid port.
 fn is_sound(authority: &http::uri::Authority) -> bool {
     let whole = authority.as_str();
     let host = authority.host();
@@ -88,7 +88,7 @@ fn is_port(port: &str) -> bool {
     port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
 }
 
-/// The segments of a path, each decoded once.
+/// The segments of a path. Each is percent-decoded once.
 pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
     let segments = path.split('/').skip(1).map(|segment| {
         let text = percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
@@ -111,7 +111,7 @@ pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
     }
 }
 
-/// The access token, if one was sent.
+/// The access token; `None` if none was sent.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<SecretString> {
     let value = std::str::from_utf8(headers.get(AUTHORIZATION)?.as_bytes()).ok()?;
     let (scheme, token) = value.split_once(' ')?;
@@ -136,10 +136,10 @@ pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The address of the caller: the first hop from the right that is not a trusted proxy.
+/// The address of the caller: the first hop, from the right, that is not a trusted proxy.
 ///
-/// `x-forwarded-for` is read only if the peer is trusted, or the client may assert addresses. Hops that are
-/// not addresses are skipped.
+/// `x-forwarded-for` is read only if the peer is trusted, or if the client may assert addresses (`asserts`). Hops that
+/// are not addresses are skipped.
 pub(crate) fn origin(
     headers: &HeaderMap,
     peer: Option<IpAddr>,

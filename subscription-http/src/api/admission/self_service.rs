@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SelfService {
-    /// Cancelling it at the end of its period.
+    /// Cancel the subscription at the end of its period.
     Cancel,
-    /// Undoing the cancellation before it takes effect.
+    /// Undo the cancellation before it takes effect.
     Resume,
 }
 

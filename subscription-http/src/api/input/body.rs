@@ -1,5 +1,5 @@
-//! The body of a request: read if the route takes one, else discarded so that the connection can be used
-//! for the next request.
+//! The body of a request. It is read if the route needs it. Otherwise it is discarded, so that the connection can be
+//! used for the next request.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::BoxError;
 use crate::api::admission::request_head;
 use crate::api::{ApiError, Refusal};
 
-/// How long discarding a body may take before the connection is given up.
+/// How long discarding a body may take. After that the connection is closed.
 const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
 
 pin_project! {
-    /// The body of a request, and how far it was read.
+    /// The body of a request, and how much of it was read.
     pub(crate) struct RequestBody<B> {
         #[pin]
         body: B,
@@ -31,11 +31,11 @@ pin_project! {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// The next request can be read.
+    /// The body was read to its end, or it does not block the next request.
     Done,
-    /// None of it was read.
+    /// Nothing of the body was read.
     Unread,
-    /// It was read in part, or the client waits for a `100 Continue` before it sends it.
+    /// Only a part of the body was read, or the client waits for a `100 Continue` before it sends the body.
     Halted,
 }
 
@@ -44,7 +44,7 @@ where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
 {
     pub(crate) fn new(head: &Parts, body: B) -> Self {
-        // HTTP/2 has a stream for each request, so that an unread body is in nobody's way.
+        // HTTP/2 has a stream for each request, so an unread body blocks no other request.
         let state = if body.is_end_stream() || head.version > Version::HTTP_11 {
             State::Done
         } else if head.headers.contains_key(header::EXPECT) {
@@ -55,7 +55,7 @@ where
         Self { body, state }
     }
 
-    /// Reads JSON to its end.
+    /// Checks that the body is JSON by its headers, and reads it to its end.
     pub(crate) async fn read_json(
         self: Pin<&mut Self>,
         time: Duration,
@@ -71,7 +71,7 @@ where
         self.read(time, most).await
     }
 
-    /// Reads bytes of any type to their end.
+    /// Reads a body of any type to its end.
     pub(crate) async fn read(
         self: Pin<&mut Self>,
         time: Duration,
@@ -94,13 +94,13 @@ where
         self.body.is_end_stream()
     }
 
-    /// True if it may be larger than a body of JSON.
+    /// True if the body may be larger than the maximum of a JSON body.
     pub(crate) fn may_be_large(&self) -> bool {
         let most = self.body.size_hint().upper().and_then(|most| usize::try_from(most).ok());
         most.is_none_or(|most| most > BODY_BYTES_MAX)
     }
 
-    /// True if a part of it must be read before the next request can be.
+    /// True if the rest of the body must be read before the next request can be read.
     pub(crate) fn is_unread(&self) -> bool {
         self.state != State::Done
     }

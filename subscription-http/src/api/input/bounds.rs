@@ -1,17 +1,17 @@
-//! The largest sizes of a request, from which error texts and the OpenAPI document are made.
+//! The maximum sizes of the parts of a request. Error texts and the OpenAPI document use them.
 
 use subscription_core::Quantity;
 
-/// The largest body in bytes.
+/// The largest JSON body in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 65_536;
 
-/// The largest body of a webhook in bytes.
+/// The largest body of a payment provider's webhook in bytes.
 pub(crate) const WEBHOOK_BYTES_MAX: usize = 1_048_576;
 
-/// The longest path and query in bytes.
+/// The longest path with its query, in bytes.
 pub(crate) const URI_BYTES_MAX: usize = 8_192;
 
-/// The largest head in bytes, by default.
+/// The default maximum of a request head in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 16_384;
 
 /// The longest `client-id` in characters, which are ASCII.
@@ -20,23 +20,23 @@ pub(crate) const CLIENT_ID_CHARS_MAX: usize = 200;
 /// The longest `idempotency-key` in characters; the core refuses longer ones.
 pub(crate) const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
 
-/// The characters of a `user-agent` that are stored with a session.
+/// The number of characters of a `user-agent` that are stored with a session.
 pub(crate) const USER_AGENT_CHARS_MAX: usize = 512;
 
-/// The years of the future that a timeline shows at most.
+/// The maximum number of future years in a timeline.
 pub(crate) const TIMELINE_YEARS_MAX: u32 = 10;
 
-/// The most patterns of a request for events.
+/// The maximum number of event type patterns in one request for events.
 pub(crate) const EVENT_TYPES_MAX: usize = 50;
 
-/// The longest wait for an event, in seconds.
+/// The longest time that a request can wait for an event, in seconds.
 pub(crate) const EVENT_WAIT_SECONDS_MAX: u64 = 25;
 
-/// The most ids of a list of users.
+/// The maximum number of user ids in one request for a list of users.
 pub(crate) const USER_IDS_MAX: usize = 50;
 
-/// Replaces the names of bounds in double braces by their numbers, and a string that is such a name and no
-/// more by the number itself.
+/// Replaces the name of a bound in double braces by its number. If a quoted string is only such a name, the number
+/// replaces the quotes too.
 pub(crate) fn fill(text: &str) -> String {
     let numbers = [
         ("{{body_bytes}}", grouped(BODY_BYTES_MAX)),
@@ -57,7 +57,7 @@ pub(crate) fn fill(text: &str) -> String {
     })
 }
 
-/// A number with a comma before every three digits.
+/// Formats a number with a comma as thousands separator.
 pub(crate) fn grouped(number: impl TryInto<u64>) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
     let thousands = number / 1_000;

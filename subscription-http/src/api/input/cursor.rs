@@ -1,4 +1,4 @@
-//! Signed cursors: the position in a list after which its next page begins.
+//! Signed cursors: a cursor is the position in a list after which the next page begins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,17 +11,17 @@ use subscription_core::store::Position;
 use super::query::Query;
 use crate::api::{ApiError, Refusal};
 
-/// The length of the truncated signature.
+/// The length of the truncated signature, in bytes.
 const MAC_BYTES: usize = 16;
 
-/// Writes and reads the cursors of one list for one client, and for one user if the list is the user's. A
-/// cursor is valid for the filters that it was made with.
+/// Writes and reads the cursors of one list for one client, and for one user if the list belongs to a user. A cursor
+/// is valid only with the filters of the request that it was made for.
 pub(crate) struct Cursors<'a> {
     pub(crate) key: &'a SecretSlice<u8>,
     pub(crate) list: &'static str,
     pub(crate) client: &'a str,
     pub(crate) user: Option<UserId>,
-    /// The variable of the path, which names the list among others of its kind.
+    /// The variable of the path. It distinguishes lists with the same pattern.
     pub(crate) variable: Option<(&'a str, &'a str)>,
 }
 
@@ -57,7 +57,7 @@ impl Cursors<'_> {
         let read = || {
             let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
             let (mac, position) = bytes.split_first_chunk::<MAC_BYTES>()?;
-            // A position is public, but a forged one could skip the checks of a future store.
+            // A position is not secret. But a forged position could bypass the checks of a future store.
             self.mac(position, query)?.verify_truncated_left(mac).ok()?;
             serde_json::from_slice(position).ok()
         };

@@ -1,4 +1,4 @@
-//! The parts of a request, read strictly.
+//! The strict parsing of the parts of a request.
 
 pub(crate) mod body;
 pub(crate) mod bounds;

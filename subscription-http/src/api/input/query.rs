@@ -1,4 +1,4 @@
-//! The query of a list: every parameter is known, and none is ignored.
+//! The query of a request. An unknown parameter is an error, so none is ignored.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -9,14 +9,14 @@ use subscription_core::store::{Direction, PageLimit};
 
 use crate::api::ApiError;
 
-/// The characters of a refused parameter's name that an error shows.
+/// The maximum number of characters of a refused parameter's name that an error shows.
 const NAME_CHARS_SHOWN: usize = 100;
 
-/// The parameters of a request, in order.
+/// The names and values of the query parameters, in their order.
 #[derive(Clone, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// The error of a parameter.
+/// The error for a parameter.
 fn wrong(parameter: impl Into<String>, message: impl Into<String>) -> ApiError {
     ApiError::Query { parameter: parameter.into(), message: message.into() }
 }
@@ -38,7 +38,7 @@ impl Query {
         pairs.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Refuses every parameter that is not `known`, and repetitions of all but `repeatable`.
+    /// Refuses parameters that are not in `known`, and repeated parameters that are not in `repeatable`.
     pub(crate) fn expect(&self, known: &[&str], repeatable: &[&str]) -> Result<(), ApiError> {
         for (nth, (name, _)) in self.0.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -58,7 +58,7 @@ impl Query {
         self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a parameter, which may be any text except an empty one.
+    /// The value of a parameter, which must not be empty; `None` if it is not given.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let value = self.value(name);
         if value.is_some_and(str::is_empty) {
@@ -67,7 +67,7 @@ impl Query {
         Ok(value)
     }
 
-    /// A parameter read as a `T`.
+    /// The value of a parameter, parsed as a `T`; `None` if it is not given.
     pub(crate) fn read<T: FromStr<Err = InvalidValue>>(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Query {
         value.map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
     }
 
-    /// A parameter that must be given, read as a `T`.
+    /// The value of a required parameter, parsed as a `T`.
     pub(crate) fn required<T: FromStr<Err = InvalidValue>>(
         &self,
         name: &str,
@@ -84,7 +84,7 @@ impl Query {
         self.read(name)?.ok_or_else(|| wrong(name, "is required"))
     }
 
-    /// All values of a parameter that may be repeated.
+    /// All values of a parameter that may be repeated, each parsed as a `T`.
     pub(crate) fn read_all<T: FromStr<Err = InvalidValue>>(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl Query {
             .map_err(|refused: InvalidValue| wrong(name, refused.to_string()))
     }
 
-    /// The same, with at most `most` values.
+    /// Like [`Query::read_all`], but more than `most` values are an error.
     pub(crate) fn read_few<T: FromStr<Err = InvalidValue>>(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl Query {
         Ok(values)
     }
 
-    /// Refuses two or more of these parameters together.
+    /// Refuses a query that has more than one of these parameters.
     pub(crate) fn expect_one_of(&self, names: &[&str]) -> Result<(), ApiError> {
         let mut given = names.iter().filter(|name| self.value(name).is_some());
         if let (Some(one), Some(other)) = (given.next(), given.next()) {
@@ -118,13 +118,13 @@ impl Query {
         Ok(())
     }
 
-    /// A parameter that is `true` or `false`.
+    /// The value of a parameter that must be `true` or `false`; `None` if it is not given.
     pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ApiError> {
         let value = self.value(name).map(str::parse).transpose();
         value.map_err(|_| wrong(name, "must be true or false"))
     }
 
-    /// A parameter that is one of these names.
+    /// The value of a parameter that must be one of the names in `values`; `None` if it is not given.
     pub(crate) fn one_of<T: Copy>(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl Query {
         })
     }
 
-    /// A parameter that is a whole number from `least` to `most`.
+    /// The value of a parameter that must be a whole number from `least` to `most`; `None` if it is not given.
     pub(crate) fn number(
         &self,
         name: &str,
@@ -150,7 +150,7 @@ impl Query {
         number.map(Some).ok_or_else(|| wrong(name, format!("must be from {least} to {most}")))
     }
 
-    /// The size of the page.
+    /// The maximum number of records on the page.
     pub(crate) fn limit(&self) -> Result<PageLimit, ApiError> {
         let Some(text) = self.value("limit") else { return Ok(PageLimit::default()) };
         let limit = text.parse().ok().and_then(|limit| PageLimit::new(limit).ok());
@@ -158,7 +158,7 @@ impl Query {
         limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {most}")))
     }
 
-    /// The order and its direction; a dash in front means descending.
+    /// The order and its direction; `None` if they are not given. A dash before the name means descending.
     pub(crate) fn sort<T: Copy>(
         &self,
         orders: &[(&str, T)],
@@ -178,7 +178,7 @@ impl Query {
         })
     }
 
-    /// The parameters that a cursor is bound to: all but the cursor and the size of the page.
+    /// The parameters that a cursor is valid for: all except `cursor` and `limit`.
     pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
         let bound = self.0.iter().filter(|(name, _)| name != "cursor" && name != "limit");
         let mut bound: Vec<_> =

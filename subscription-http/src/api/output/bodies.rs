@@ -54,11 +54,11 @@ pub(crate) struct PageBody<'a, T> {
     pub(crate) next_cursor: Option<String>,
 }
 
-/// A session, as its user may see it: without its tokens.
+/// A session, as its user may see it. It has no tokens.
 #[derive(Serialize)]
 pub(crate) struct SessionBody<'a> {
     id: SessionId,
-    /// None for operators, who call without a session.
+    /// True if the request was made in this session; `None` for operators, who call without a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     current: Option<bool>,
     client: &'a Slug,
@@ -74,7 +74,7 @@ pub(crate) struct SessionBody<'a> {
 }
 
 impl<'a> SessionBody<'a> {
-    /// A session, beside the one that the request came in, if it came in one.
+    /// The body for `session`. `current` is the session of the request; `None` if the request has no session.
     pub(crate) fn new(session: &'a Session, current: Option<&Session>) -> Self {
         Self {
             id: session.id,
@@ -93,7 +93,7 @@ impl<'a> SessionBody<'a> {
     }
 }
 
-/// The user and the session of an access token.
+/// The user and the session that an access token belongs to.
 #[derive(Serialize)]
 pub(crate) struct LoggedInBody<'a> {
     logged_in: bool,
@@ -110,7 +110,7 @@ impl<'a> LoggedInBody<'a> {
     }
 }
 
-/// A session's tokens, after a sign-in, a sign-up or a refresh.
+/// The tokens of a session, after a sign-in, a sign-up or a refresh.
 #[derive(Serialize)]
 pub(crate) struct SignedInBody<'a> {
     access_token: &'a str,
@@ -138,7 +138,7 @@ impl<'a> From<&'a SignedIn> for SignedInBody<'a> {
     }
 }
 
-/// A subscription, as its user may see it: without ids of other systems.
+/// A subscription, as its user may see it. It has no ids of other systems.
 #[derive(Serialize)]
 pub(crate) struct MySubscription<'a> {
     id: SubscriptionId,

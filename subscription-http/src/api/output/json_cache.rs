@@ -9,19 +9,19 @@ use subscription_core::{Payment, Plan, Subscription, Version};
 
 use crate::api::ApiError;
 
-/// The largest number of cached records of a kind is two to the power of this.
+/// The binary logarithm of the number of slots: a cache has at most 4,096 records of one kind.
 const SLOTS_LOG2: u32 = 12;
 
-/// Initial capacity for the JSON of a record; nearly all are shorter.
+/// Initial capacity for the JSON of a record, in bytes. Nearly all records are shorter.
 const RECORD_BYTES: usize = 768;
 
-/// Spare capacity for each record of a page beyond the length of the first.
+/// Spare bytes for each record of a page, added to the length of the first record.
 const SPARE_BYTES: usize = 32;
 
-/// The JSON of the records of one kind.
+/// A cache of the JSON of the records of one kind.
 ///
-/// A slot holds its record, so that nobody can change it or put another one at its address: an entry is
-/// never out of date.
+/// A slot holds a reference to its record. So nobody can change the record, and no other record can get its address:
+/// an entry is never out of date.
 pub(crate) struct JsonCache<T> {
     slots: Box<[Mutex<Option<Slot<T>>>]>,
 }
@@ -37,20 +37,21 @@ impl<T: ToJson> JsonCache<T> {
         self.with(record, Bytes::clone)
     }
 
-    /// Calls a function with the JSON of a record.
+    /// Calls `act` with the JSON of a record.
     fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
-        // No store holds it: it was read for this response alone.
+        // No store shares this record: it was read for this response only, so it is not cached.
         if Arc::strong_count(record) == 1 {
             return Ok(act(&record.json()?));
         }
-        // A second slot, or two records of one page with the same slot would evict each other forever.
+        // Each record has two possible slots. With one, two records of a page with the same slot would always evict
+        // each other.
         let slot = slot_of(record);
         let slots = [slot, slot ^ 1].map(|slot| self.slots.get(slot));
         for slot in slots.into_iter().flatten() {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match &*slot {
                 Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
-                // The store still holds that record.
+                // The store still shares the record of this slot, so the slot is not reused.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
                     let json = record.json()?;
@@ -102,8 +103,8 @@ struct PageEnd {
     next_cursor: Option<String>,
 }
 
-/// The slot of a record by Fibonacci hashing: the lowest bits of addresses are all alike, and the upper
-/// bits of the product are well spread.
+/// The slot of a record by Fibonacci hashing: the lowest bits of all addresses are alike, but the upper bits of the
+/// product are well distributed.
 fn slot_of<T>(record: &Arc<T>) -> usize {
     let spread = (Arc::as_ptr(record).addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     usize::try_from(spread >> (u64::BITS - SLOTS_LOG2)).unwrap_or_default()

@@ -14,7 +14,8 @@ use crate::api::{Api, ApiError, Refusal, Reply};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// The status that is logged for a request whose caller disconnected, or that a stop aborted.
+/// The status that is logged for a request whose client disconnected before the response, or that a server stop
+/// aborted.
 const UNANSWERED: u16 = 499;
 
 /// Logs and counts a request when it is dropped, with or without a response.
@@ -22,25 +23,25 @@ pub(crate) struct RequestLog {
     pub(crate) api: Api,
     begun: Instant,
     method: Method,
-    /// The response must not be cached.
+    /// True if the response must not be cached.
     is_private: bool,
     pub(crate) route: Option<&'static Route>,
     pub(crate) request_id: HeaderValue,
     pub(crate) facts: ResponseFacts,
-    /// None until there is a response.
+    /// The status of the response; `None` until there is a response.
     status: Option<StatusCode>,
 }
 
-/// Facts learned while a request is handled that its response depends on.
+/// Facts that are found while a request is handled, and that its response depends on.
 #[derive(Default)]
 pub(crate) struct ResponseFacts {
-    /// The state of the route's rate limit, if it has one.
+    /// The state of the route's rate limit; `None` if the route has no limit.
     pub(crate) rate: Option<RateStatus>,
-    /// The web page that sent the request, if one did.
+    /// The web page that sent the request; `None` if no page sent it.
     pub(crate) page: Option<Box<Page>>,
-    /// The page may read the response.
+    /// True if the page may read the response.
     pub(crate) is_granted: bool,
-    /// HTTP/1: the connection ends after the response, because the body was not read to its end.
+    /// HTTP/1: true if the connection ends after the response, because the body was not read to its end.
     pub(crate) is_last: bool,
 }
 
@@ -58,7 +59,7 @@ impl RequestLog {
         }
     }
 
-    /// Turns a reply into the response, with the headers that every response has.
+    /// Turns a reply or an error into the response, and adds the headers that every response has.
     pub(crate) fn finish(mut self, reply: Result<Reply, ApiError>) -> Response<Full<Bytes>> {
         if let Err(ApiError::Request(Refusal::RateLimited(status))) = &reply {
             self.api.state.metrics.limited(status.policy);
@@ -74,7 +75,7 @@ impl RequestLog {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         for (name, value) in self.facts.rate.iter().flat_map(RateStatus::headers) {
-            // A refusal by a narrower limit has set the headers of that limit.
+            // If a narrower limit refused the request, the headers of that limit are set already.
             headers.entry(name).or_insert(value);
         }
         if let Some(page) = &self.facts.page {
@@ -84,7 +85,7 @@ impl RequestLog {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         headers.insert(REQUEST_ID, self.request_id.clone());
-        // The length in a 304 would have to be that of the response that it stands for.
+        // The length in a 304 would have to be the length of the full response, which is not known here.
         if self.method == Method::HEAD && status != StatusCode::NOT_MODIFIED {
             let length = hyper::body::Body::size_hint(response.body()).exact().unwrap_or_default();
             response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Given when a request has left work for a job, so that the job does it at once and not after its pause: an event of a
-/// payment provider was stored, or an endpoint of webhooks was changed. Each job has its own. Clones share it.
+/// Wakes a background job when a request has created work for it, so that the job does not wait for its next regular
+/// run. Examples: an event of a payment provider was stored, or a webhook endpoint was changed. Each job has its own
+/// signal. Clones share one signal.
 #[derive(Debug, Clone, Default)]
 pub struct JobSignal(Arc<Notify>);
 
 impl JobSignal {
-    /// Tells that there is work.
+    /// Reports that there is work.
     pub fn notify(&self) {
         self.0.notify_one();
     }
 
-    /// Returns once the signal was given since the last return.
+    /// Waits for a report. It returns at once if there was a report since it last returned.
     pub async fn wait(&self) {
         self.0.notified().await;
     }

@@ -1,8 +1,8 @@
 //! Requests that wait for events.
 //!
-//! All of them together read the feed once after a commit of this process, and once a second for the commits
-//! of other processes. One of the waiting requests reads for all, while it waits itself: no task and no
-//! thread is needed, and another request takes over when it ends.
+//! All waiting requests together read the feed once after a commit of this process, and once a second for the commits
+//! of other processes. One of the waiting requests reads for all of them while it waits itself. So this needs no task
+//! and no thread. When that request ends, another one continues to read.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -19,11 +19,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::api::admission::rate::RateStatus;
 use crate::api::{ApiError, Refusal};
 
-/// The requests of one client that may wait.
+/// The maximum number of waiting requests of one client.
 pub(crate) const WAITING_PER_CLIENT: u32 = 8;
-/// The requests of all clients that may wait.
+/// The maximum number of waiting requests of all clients together.
 const WAITING_MAX: usize = 1_000;
-/// The time after which the feed is read though this process committed no event.
+/// After this time the feed is read even if this process has committed no event.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// Wakes the requests that wait for events. A [`FeedSignal`](subscription_core::store::FeedSignal) calls
@@ -33,23 +33,23 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 pub struct EventSignal(Arc<watch::Sender<u64>>);
 
 impl EventSignal {
-    /// Tells that events may have been written.
+    /// Reports that events may have been written.
     pub fn notify(&self) {
         self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
     }
 
-    /// A listener that hears of every commit from now on.
+    /// A listener for every signal from now on.
     pub fn listener(&self) -> EventListener {
         EventListener(self.0.subscribe())
     }
 }
 
-/// Waits for the signal; see [`EventSignal::listener`].
+/// Waits for signals of an [`EventSignal`]; see [`EventSignal::listener`].
 #[derive(Debug)]
 pub struct EventListener(watch::Receiver<u64>);
 
 impl EventListener {
-    /// Returns once the signal was given since the last return.
+    /// Waits for a signal. It returns at once if a signal was sent since it last returned.
     pub async fn wait(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -63,10 +63,11 @@ pub(crate) struct LongPolls {
     pub(crate) signal: EventSignal,
     /// The number of waiting requests, for `/metrics`.
     pub(crate) gauge: Gauge,
-    /// Waits until the feed is to be read for the commits of other processes, given when it was read last.
+    /// Resolves when the feed must be read for the commits of other processes. The argument is the time of the last
+    /// read.
     due: fn(Instant) -> Pin<Box<dyn Future<Output = ()> + Send>>,
     waiting: Lock<Waiting>,
-    /// Held by the request that reads for all.
+    /// The request that reads for all holds this lock.
     reader: Mutex<Reader>,
     news: watch::Sender<News>,
     stopping: watch::Sender<bool>,
@@ -76,28 +77,28 @@ pub(crate) struct LongPolls {
 struct Waiting {
     by_client: HashMap<Slug, u32>,
     total: usize,
-    /// The sequence up to which the feed was read for all.
+    /// The sequence up to which the feed was last read for all requests.
     reached: u64,
 }
 
 #[derive(Debug)]
 struct Reader {
-    /// The commit of this process up to which the feed was read.
+    /// The number of the last commit of this process for which the feed was read.
     commit: u64,
     read_at: Instant,
-    /// More events follow than one page has.
+    /// True if more events follow than one page has.
     is_behind: bool,
 }
 
-/// The events that were last read for all.
+/// The events that were last read for all requests.
 #[derive(Debug, Clone)]
 struct News {
-    /// The sequence after which they begin.
+    /// The sequence after which the events begin.
     after: u64,
     page: Arc<EventPage>,
 }
 
-/// A place among the waiting requests, free again once it is dropped.
+/// A place among the waiting requests. It is free again once this is dropped.
 struct WaitingSlot<'p> {
     polls: &'p LongPolls,
     client: &'p Slug,
@@ -132,13 +133,13 @@ impl Default for LongPolls {
 }
 
 impl LongPolls {
-    /// Answers all waiting requests with what they have, and lets no other wait.
+    /// Ends the wait of all requests, which return what they have. After this no other request can wait.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Reads a page of events, and waits at most this long while there is none. With `read_up_to`, the last
-    /// sequence that the caller has read, it refuses at once if events after that are deleted.
+    /// Reads a page of events. If there is none, waits at most `wait` for one. `read_up_to` is the last sequence that
+    /// the caller has read: if events after it were deleted, an error is returned at once.
     pub(crate) async fn read(
         &self,
         service: &SubscriptionService,
@@ -147,7 +148,7 @@ impl LongPolls {
         read_up_to: Option<u64>,
         wait: Duration,
     ) -> Result<EventPage, ApiError> {
-        // Subscribed before the feed is read, so that no event falls between the two.
+        // Subscribed before the feed is read, so that no event is missed between the two.
         let mut news = self.news.subscribe();
         let mut stopping = self.stopping.subscribe();
         let mut page = service.event_page(&query).await?;
@@ -170,7 +171,7 @@ impl LongPolls {
             let News { after, page: read } = news.borrow_and_update().clone();
             let is_new = |event: &&RecordedEvent| event.sequence > page.reached;
             let mut new = read.items.iter().filter(is_new);
-            // Events before these are missing if this request was not polled in time.
+            // Events before `after` are missing if this request was not polled in time. Then it reads the feed itself.
             if after > page.reached || new.any(|event| query.admits(&event.event)) {
                 query.after = page.reached;
                 page = service.event_page(&query).await?;
@@ -186,7 +187,7 @@ impl LongPolls {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place for a request that has read the feed up to `last`.
+    /// Reserves a place for a request that has read the feed up to `last`. Fails if too many requests wait.
     fn enter<'p>(&'p self, client: &'p Slug, last: u64) -> Result<WaitingSlot<'p>, Refusal> {
         let mut waiting = self.waiting();
         let of_client = waiting.by_client.get(client).copied().unwrap_or_default();
@@ -205,8 +206,8 @@ impl LongPolls {
         Ok(WaitingSlot { polls: self, client })
     }
 
-    /// Waits for the turn to read for all, and then reads the feed after each commit and each second, until there
-    /// are events. Another request reads the next ones, or this one if it continues waiting.
+    /// Waits for its turn to read for all requests. Then reads the feed after each commit and each second, until there
+    /// are events. The next events are read by another request, or by this one if it continues to wait.
     async fn read_for_all(&self, service: &SubscriptionService) {
         let mut reader = self.reader.lock().await;
         let EventListener(mut commits) = self.signal.listener();
@@ -220,7 +221,7 @@ impl LongPolls {
             let commit = *commits.borrow();
             let after = self.waiting().reached;
             let read = service.event_page(&EventQuery::after(after, PageLimit::MAX)).await;
-            // Noted once it is read: another request that takes over meanwhile reads again.
+            // Set after the read. If this request ends during the read, the request that continues must read again.
             *reader = Reader { commit, read_at: Instant::now(), is_behind: false };
             match read {
                 Ok(page) if page.reached > after => {
@@ -236,7 +237,7 @@ impl LongPolls {
     }
 }
 
-/// True if there is no event to return, and none follows.
+/// True if the page has no event to return, and no event follows.
 fn is_at_end(page: &EventPage) -> bool {
     page.items.is_empty() && page.reached >= page.last
 }

@@ -6,7 +6,8 @@ use tokio::sync::Mutex;
 
 use crate::api::ApiError;
 
-/// How long a result is cached: anybody may ask, and must not keep the disk busy.
+/// How long a result is cached, in microseconds. Anybody can request the check, and must not overload the disk with
+/// it.
 const CACHED_MICROS: i64 = 1_000_000;
 
 /// The result of the last check.
@@ -20,14 +21,14 @@ struct Checked {
 }
 
 impl Checked {
-    /// True if the result is still valid; false also if the clock was set back.
+    /// True if the result is still valid. It is not valid after the clock was set back.
     fn holds_at(self, now: Timestamp) -> bool {
         (0..CACHED_MICROS).contains(&(now.micros() - self.at.micros()))
     }
 }
 
 impl Readiness {
-    /// Checks the store, unless that was done a moment ago. Concurrent callers wait for one result.
+    /// Checks the store, unless the last result is still valid. Concurrent callers wait for one check.
     pub(crate) async fn check(&self, service: &SubscriptionService) -> Result<(), ApiError> {
         let mut last = self.0.lock().await;
         let at = service.now();
@@ -39,7 +40,7 @@ impl Readiness {
             }
             Some(_) | None => {
                 let checked = service.check_store().await;
-                // From the end of the check, which may have taken long: callers that waited use this result.
+                // The time at the end of the check, which may have taken long. So callers that waited use this result.
                 let at = service.now();
                 *last = Some(Checked { at, takes_writes: checked.is_ok() });
                 Ok(checked?)

@@ -9,23 +9,23 @@ use subscription_core::{Error, Timestamp};
 /// A clock that callers can turn forwards, for development.
 #[async_trait]
 pub trait TurnedClock: Send + Sync + fmt::Debug {
-    /// The present moment by this clock.
+    /// The present time of this clock.
     fn now(&self) -> Timestamp;
 
-    /// Turns the clock to `to`, and does what falls due on the way, each at its own moment. It may return
-    /// unfinished, within 20 seconds: then it is called again.
+    /// Turns the clock to `to`. Each step that becomes due on the way is made, at the time when it is due. The call
+    /// may return before everything is done, within 20 seconds; then it is called again.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error>;
 }
 
-/// The report of payments that fall due while a clock is turned.
+/// The report for payments that become due while a clock is turned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PaymentReports {
-    /// Nothing: they stay open.
+    /// No report: the payments stay open.
     #[default]
     Leave,
-    /// Each succeeds when it is due.
+    /// Each payment succeeds when it is due.
     Succeed,
-    /// Each fails when it is due.
+    /// Each payment fails when it is due.
     Fail,
 }
 
@@ -34,8 +34,8 @@ pub enum PaymentReports {
 pub struct Advanced {
     /// The time that the clock shows.
     pub now: Timestamp,
-    /// The number of steps that were due on the way and were taken.
+    /// The number of steps that became due on the way and were made.
     pub steps: u64,
-    /// False if there was too much to do for one call.
+    /// False if there was too much to do for one call; then call it again.
     pub done: bool,
 }

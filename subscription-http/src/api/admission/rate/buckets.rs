@@ -15,15 +15,15 @@ use governor::{Quota, RateLimiter};
 /// The number of shards, each with its own lock.
 const SHARDS: usize = 64;
 
-/// The most keys of a shard. All shards of one limit together stay under a few megabytes.
+/// The maximum number of keys of a shard. All shards of one limit together use at most a few megabytes.
 const KEYS_PER_SHARD: usize = 1_024;
 
 /// The clock that the token buckets of the rate limits use.
 #[derive(Debug, Clone)]
 pub(crate) enum Time {
-    /// The monotonic clock, since this instant.
+    /// The monotonic clock of the machine, counted from this instant.
     Machine(Instant),
-    /// A clock that tests set.
+    /// A clock that the caller sets, such as a test.
     Given(Arc<dyn subscription_core::Clock>),
 }
 
@@ -35,14 +35,15 @@ impl Clock for Time {
             Self::Machine(start) => start.elapsed().into(),
             Self::Given(clock) => {
                 let micros = u64::try_from(clock.now().micros()).unwrap_or_default();
-                // Nanoseconds overflow in the year 2554, and waits are added to them.
+                // Nanoseconds overflow in the year 2554. Waits are added to this time, so it must not be near the
+                // maximum.
                 micros.saturating_mul(1_000).min(u64::MAX / 2).into()
             }
         }
     }
 }
 
-/// One bucket for each key.
+/// A token bucket for each key.
 pub(crate) struct Buckets<K: Hash + Eq + Clone> {
     limiter: RateLimiter<Ask<K>, Shards<K>, Time, StateInformationMiddleware>,
     time: Time,
@@ -57,12 +58,12 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
     }
 
-    /// Takes a token: how many are left, or how long until there is one.
+    /// Removes a token. Returns the number of tokens left, or the time until there is a token.
     pub(crate) fn take(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: true })
     }
 
-    /// The same without taking a token.
+    /// Like [`Buckets::take`], but removes no token.
     pub(crate) fn look(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: false })
     }
@@ -81,14 +82,14 @@ impl<K: Hash + Eq + Clone> fmt::Debug for Buckets<K> {
     }
 }
 
-/// The bucket, and whether a token is taken or only looked for.
+/// The key of a bucket, and whether a token is removed or only looked for.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Ask<K> {
     key: K,
     takes: bool,
 }
 
-/// The time when each bucket is full again; a key without an entry has a full bucket.
+/// For each key, the time when its bucket is full again. A key without an entry has a full bucket.
 struct Shards<K> {
     shards: Vec<Mutex<HashMap<K, Nanos>>>,
     /// Chooses the shard of a key.
@@ -103,7 +104,7 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
         let hash = usize::try_from(self.hasher.hash_one(&ask.key) % SHARDS as u64);
-        // Always in range; written so that it cannot panic.
+        // The index is always in range. This form cannot panic.
         let Some(shard) = self.shards.get(hash.unwrap_or_default()) else {
             return measure(None).map(|(outcome, _)| outcome);
         };
@@ -126,10 +127,10 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Removes the half of the buckets that are full soonest, which includes those that are full now.
+/// Removes the half of the buckets that become full first. These include all buckets that are full now.
 ///
-/// An attacker with ever new addresses evicts only such entries, not the keys that are limited. It runs
-/// once for many new keys, on one shard at a time.
+/// An attacker who uses ever new addresses evicts only such entries, and not the keys that are limited. This function
+/// runs once for many new keys, and on one shard at a time.
 fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {
     let mut times: Vec<Nanos> = full_at.values().copied().collect();
     let middle = times.len() / 2;

@@ -1,7 +1,7 @@
 //! Rate limits by address, client and session.
 //!
-//! Each limit is a token bucket for each key: it allows a burst of all its requests, and refills evenly
-//! over its window. Memory is bounded, so that an attacker with a million addresses cannot use it up.
+//! Each limit has a token bucket for each key. A bucket allows a burst of all its requests, and refills evenly over
+//! its window. The memory is bounded, so that an attacker with a million addresses cannot use it up.
 
 mod buckets;
 mod status;
@@ -19,7 +19,7 @@ pub(crate) use self::buckets::Time;
 pub(crate) use self::status::RateStatus;
 use crate::api::Refusal;
 
-/// The least time that a sender of too many webhooks is asked to wait: providers do not retry sooner.
+/// The shortest time that a sender of too many webhooks must wait. Payment providers do not retry sooner.
 const WEBHOOK_WAIT: Duration = Duration::from_secs(5);
 
 /// The longest window.
@@ -28,14 +28,14 @@ const WINDOW_MAX: Duration = Duration::from_hours(24 * 366);
 /// A number of requests in a window of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// The number of requests, which may come all at once.
+    /// The number of requests, which may all come at once.
     pub requests: NonZeroU32,
     /// The time after which the same number of requests is allowed again.
     pub window: Duration,
 }
 
 impl Quota {
-    /// The quota of this number of requests in `window`, but at least one.
+    /// The quota of `requests` in `window`; 0 requests count as 1.
     pub const fn new(requests: u32, window: Duration) -> Self {
         let requests = match NonZeroU32::new(requests) {
             Some(requests) => requests,
@@ -48,36 +48,36 @@ impl Quota {
         let window = self.window.min(WINDOW_MAX);
         let period = (window / self.requests.get()).max(Duration::from_nanos(1));
         let quota = governor::Quota::with_period(period);
-        // `None` only for a period of zero.
+        // This is `None` only if the period is zero.
         let quota = quota.unwrap_or_else(|| governor::Quota::per_second(self.requests));
         Buckets::new(quota.allow_burst(self.requests), time)
     }
 }
 
-/// The rate limits of a server; `None` means unlimited.
+/// The rate limits of a server. A limit that is `None` is unlimited.
 ///
-/// The address of a caller is found by `x-forwarded-for` if the proxy is trusted; of IPv6 the first 64
-/// bits count. A request without an address is not limited by address.
+/// If a proxy is trusted, the address of the caller is read from `x-forwarded-for`. Of an IPv6 address, only the first
+/// 64 bits count. A request without an address is not limited by address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RateLimits {
-    /// Sign-ins and sign-ups of an address, together.
+    /// Sign-ins and sign-ups from one address, together.
     pub sign_in: Option<Quota>,
-    /// Refreshes of an address.
+    /// Refreshes from one address.
     pub refresh: Option<Quota>,
-    /// Refreshes of a session that succeed.
+    /// Successful refreshes of one session.
     pub refresh_session: Option<Quota>,
-    /// Requests of an address with an unknown `client-id`; once they are used up, all its requests with a
-    /// `client-id` are refused. An address that a client asserts does not count here.
+    /// Requests from one address with an unknown `client-id`. Once the limit is reached, all requests from the address
+    /// with a `client-id` are refused. An address that a client asserts does not count here.
     pub failed_clients: Option<Quota>,
-    /// All requests of a confidential client, from any address. Public clients have no such limit: their id
-    /// is public, so that anybody could use it up for all of their users.
+    /// All requests of one confidential client, from any address. Public clients have no such limit: their id is
+    /// public, so anybody could use up the limit of all their users.
     pub client: Option<Quota>,
-    /// All requests of an address.
+    /// All requests from one address.
     pub address: Option<Quota>,
-    /// Webhooks of payment providers from an address.
+    /// Webhooks of payment providers from one address.
     pub webhook: Option<Quota>,
-    /// Pings, rewinds and resends of an endpoint that events are sent to, together.
+    /// Pings, rewinds and resends of one webhook endpoint, together.
     pub endpoint: Option<Quota>,
 }
 
@@ -95,7 +95,7 @@ subscription_core::with_fields! {
 }
 
 impl RateLimits {
-    /// No limits at all.
+    /// No limits.
     pub const NONE: Self = Self {
         sign_in: None,
         refresh: None,
@@ -107,10 +107,10 @@ impl RateLimits {
         endpoint: None,
     };
 
-    /// Sign-ins and sign-ups 30 in 5 minutes per address, refreshes 150 in 5 minutes per address and
-    /// 10 a minute per session, unknown client ids 20 in 5 minutes per address, and all requests 10,000 in
-    /// 10 seconds per confidential client and per address; webhooks 500 in 5 seconds per address; pings, rewinds and
-    /// resends 30 a minute per endpoint.
+    /// The limits for production. Each address: 30 sign-ins and sign-ups, 150 refreshes, and 20 unknown client ids,
+    /// each in 5 minutes; 500 webhooks in 5 seconds; and 10,000 requests in 10 seconds. Each confidential client:
+    /// 10,000 requests in 10 seconds. Each session: 10 refreshes a minute. Each webhook endpoint: 30 pings, rewinds
+    /// and resends a minute.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -127,7 +127,7 @@ impl RateLimits {
     }
 }
 
-/// A rate limit that is shared by all routes that name it.
+/// A rate limit of routes. All routes with the same value share one limit.
 #[derive(Clone, Copy)]
 pub(crate) enum RouteLimit {
     SignIn,
@@ -135,7 +135,7 @@ pub(crate) enum RouteLimit {
     Webhook,
 }
 
-/// One limit: its name, its rule, and a bucket for each key.
+/// One limit: its name, its quota, and a bucket for each key.
 #[derive(Debug)]
 struct Limit<K: std::hash::Hash + Eq + Clone> {
     policy: &'static str,

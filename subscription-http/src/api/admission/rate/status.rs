@@ -10,36 +10,37 @@ use super::Quota;
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The state of a limit after a request.
+/// The state of a rate limit after a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RateStatus {
     pub(crate) policy: &'static str,
     pub(crate) quota: Quota,
     pub(crate) left: u32,
-    /// The time until the next request is allowed, if none is now.
+    /// The time until the next request is allowed; `None` if a request is allowed now.
     pub(crate) wait: Option<Duration>,
 }
 
 impl RateStatus {
-    /// A client has as many requests waiting for events as it may.
+    /// The status for a client that already has the maximum number of requests waiting for events.
     pub(crate) const fn waiting(most: u32) -> Self {
         let wait = Duration::from_secs(1);
         Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
     }
 
-    /// Too many observations at payment providers were requested.
+    /// The status after too many observations of payment providers were requested.
     pub(crate) const fn provider_syncs(wait: Duration) -> Self {
         let quota = Quota::new(OBSERVATIONS_PER_SECOND, Duration::from_secs(1));
         Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
     }
 
-    /// Whole seconds until the next request is allowed.
+    /// The number of whole seconds until the next request is allowed: at least 1.
     pub(crate) fn retry_after(&self) -> u64 {
         let wait = self.wait.unwrap_or_default();
         wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
     }
 
-    /// Its headers (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if none is left.
+    /// The headers of the limit (draft-ietf-httpapi-ratelimit-headers), with `Retry-After` if no request is allowed
+    /// now.
     pub(crate) fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let Self { policy, quota, left, wait } = self;
         let window = quota.window.as_secs().max(1);
