@@ -1,8 +1,8 @@
 //! The subscription service over HTTP, on bare hyper.
 //!
-//! [`Api`] is the whole server without a socket: a request in, a response out. Mount it wherever requests
-//! come from. [`Server`] puts it on a socket, with limits, time-outs and a graceful stop; the binary
-//! `subscription-http` runs a [`Server`] with settings from flags, the environment and a file.
+//! [`Api`] is the whole API without a socket: a request in, a response out. Mount it wherever requests come from.
+//! [`Server`] serves it on a socket, with limits, time-outs and a graceful stop. The binary `subscription-http` runs a
+//! [`Server`] with settings from flags, the environment and a file.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,9 +34,10 @@
 //!
 //! # How it is built
 //!
-//! One static table of routes says which credential, body and rate limit each route has; routing, logs,
-//! metrics and the OpenAPI document read it. A request's head is checked before it is routed. Handlers hold
-//! no rule of the domain; one place maps an error's kind to its status, and every error is `problem+json`.
+//! One static table of routes defines the credential, the body and the rate limit of each route. Routing, logs,
+//! metrics and the OpenAPI document read this table. The head of a request is checked before the request is routed.
+//! Handlers contain no rule of the domain. One place maps the kind of an error to its status, and every error is
+//! `problem+json`.
 //!
 //! # Features
 //!
@@ -70,7 +71,7 @@ pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
-/// The error of a body or of a client, whatever it is.
+/// The error of a body or of a client, of any type.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 // For the program, and for benches that compare it with others.

@@ -21,13 +21,13 @@ use tokio::task::JoinSet;
 use super::guard::{BlockedAddress, ConnectTimedOut, Guard, InTime, ResolveName, SystemNames};
 use super::{IDLE_TIMEOUT, time_to_wait, tls};
 
-/// The most idle connections to a host.
+/// The maximum number of idle connections to one host.
 const IDLE_MAX: usize = 8;
 
 /// The largest head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 16_384;
 
-/// The bytes of a response's body that are read so that its connection can be used again.
+/// The number of bytes of a response's body that are read, so that its connection can be used again.
 const BODY_BYTES_MAX: usize = 4_096;
 
 const USER_AGENT: &str = concat!("subscription-http/", env!("CARGO_PKG_VERSION"));
@@ -36,15 +36,15 @@ const USER_AGENT: &str = concat!("subscription-http/", env!("CARGO_PKG_VERSION")
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeliverSettings {
-    /// The time limit of a whole try: 15 s.
+    /// The time limit of a whole try. Default: 15 s.
     pub timeout: Duration,
-    /// How long a try may take to connect: 5 s.
+    /// How long a try may take to connect. Default: 5 s.
     pub connect_timeout: Duration,
-    /// The root certificates that are trusted, in DER; if empty, those that browsers trust.
+    /// The root certificates that are trusted, in DER. If the list is empty, those that browsers trust are used.
     pub roots: Vec<Vec<u8>>,
     /// The addresses that may be connected to.
     pub addresses: AddressRules,
-    /// Looks up names: as the system does.
+    /// The look-up of names. Default: as the system does it.
     pub names: Arc<dyn ResolveName>,
 }
 
@@ -74,12 +74,12 @@ type GuardedClient = Client<InTime<HttpsConnector<HttpConnector<Guard>>>, Full<B
 
 /// Sends deliveries to addresses that are allowed.
 ///
-/// The resolver of its connections checks each address that it hands on, so that a name cannot lead to another address
-/// than the one that was checked. It follows no redirects, uses no proxy, and drops the bodies of responses.
+/// The resolver checks each address that it returns, so connections are made only to addresses that were checked. The
+/// client follows no redirects, uses no proxy, and drops the bodies of responses.
 #[derive(Debug, Clone)]
 pub struct HttpDeliver {
     secure: GuardedClient,
-    /// For `http`, which fewer addresses are allowed.
+    /// The client for `http`. Fewer addresses are allowed for it than for `https`.
     plain: GuardedClient,
     rules: Arc<AddressRules>,
     timeout: Duration,
@@ -87,8 +87,8 @@ pub struct HttpDeliver {
 }
 
 impl HttpDeliver {
-    /// Fails if a root certificate is invalid. Tries run on the runtime that calls this: a connection that is used
-    /// again must not end with the runtime of another caller.
+    /// Fails if a root certificate is invalid. Tries run on the runtime that calls this function. So a connection that
+    /// is used again does not end with the runtime of another caller.
     pub fn new(settings: &DeliverSettings) -> Result<Self, rustls::Error> {
         let tls = tls(&settings.roots)?;
         let rules = Arc::new(settings.addresses.clone());
@@ -108,7 +108,7 @@ impl HttpDeliver {
             let response = client.request(request).await?;
             let status = response.status().as_u16();
             let retry_after = time_to_wait(response.headers());
-            // The status counts, even if the body is never sent.
+            // The status is the outcome, even if the body never arrives.
             answered = Some(DeliveryResult::Answered { status, retry_after });
             discard(response.into_body()).await;
             Ok(())
@@ -157,13 +157,14 @@ impl Deliver for HttpDeliver {
         let Some(runtime) = &self.runtime else { return self.send(request).await };
         let client = self.clone();
         let mut tries = JoinSet::new();
-        // Dropping the set ends the try.
+        // If the set is dropped, the try is cancelled.
         tries.spawn_on(async move { client.send(request).await }, runtime);
         tries.join_next().await.and_then(Result::ok).unwrap_or(DeliveryResult::Unreachable)
     }
 }
 
-/// The request; `None` if hyper would read another host from the URL than the one that was checked.
+/// The HTTP request. `None` if a header is invalid, or if hyper would read another host from the URL than the host
+/// that was checked.
 fn to_http(request: DeliveryRequest) -> Option<Request<Full<Bytes>>> {
     let DeliveryRequest { url, id, timestamp, signature, body, .. } = request;
     let uri: Uri = url.as_str().parse().ok()?;
@@ -181,7 +182,7 @@ fn to_http(request: DeliveryRequest) -> Option<Request<Full<Bytes>>> {
     Some(request)
 }
 
-/// Reads a body that is short, so that its connection can be used again. The connection of a longer one is closed.
+/// Reads a short body to its end, so that its connection can be used again. The connection of a longer body is closed.
 async fn discard(mut body: Incoming) {
     let mut read = 0;
     while let Some(Ok(frame)) = body.frame().await {
@@ -192,7 +193,7 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-/// The outcome of a try without a response.
+/// The outcome of a try that got no response.
 fn outcome(error: &hyper_util::client::legacy::Error) -> DeliveryResult {
     if causes(error).any(<dyn Error>::is::<BlockedAddress>) {
         DeliveryResult::Blocked
@@ -203,7 +204,7 @@ fn outcome(error: &hyper_util::client::legacy::Error) -> DeliveryResult {
     }
 }
 
-/// An error and its causes.
+/// An error and all its causes, beginning with the error itself.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }

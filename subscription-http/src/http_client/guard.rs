@@ -1,6 +1,6 @@
-//! The guard of deliveries: a resolver that refuses the names of blocked addresses, and a time-out for connecting.
+//! The guard of deliveries: a resolver that refuses names with a blocked address, and a time-out for connecting.
 //!
-//! hyper asks a resolver for names only: addresses in URLs are checked by `AddressRules::check`.
+//! hyper calls a resolver for names only. Addresses in URLs are checked by `AddressRules::check`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -30,7 +30,7 @@ pub trait ResolveName: Send + Sync + fmt::Debug {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Names as the system looks them up.
+/// Looks up names as the system does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemNames;
 
@@ -41,8 +41,8 @@ impl ResolveName for SystemNames {
     }
 }
 
-/// A resolver that refuses a name if one of its addresses is blocked. It returns the addresses that it checked, so
-/// that a connection is made to no other.
+/// A resolver that refuses a name if one of its addresses is blocked. It returns only the addresses that it checked,
+/// so connections are made only to these.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     pub(super) names: Arc<dyn ResolveName>,
@@ -76,7 +76,7 @@ impl Service<Name> for Guard {
     }
 }
 
-/// A connector that gives up after a time: it covers the look-up of the name, TCP and TLS.
+/// A connector with a time limit for the look-up of the name, TCP and TLS together.
 #[derive(Debug, Clone)]
 pub(super) struct InTime<C> {
     pub(super) connector: C,
@@ -104,12 +104,12 @@ where
     }
 }
 
-/// A name has an address that is not allowed.
+/// The error for a name that has an address that is not allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("the address {0} is not allowed")]
 pub(super) struct BlockedAddress(IpAddr);
 
-/// There was no connection in time.
+/// The error for a connection that was not made in time.
 #[derive(Debug, thiserror::Error)]
 #[error("connecting took too long")]
 pub(super) struct ConnectTimedOut;

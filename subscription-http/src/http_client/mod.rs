@@ -1,5 +1,5 @@
-//! The clients for outgoing HTTP: one fetches documents of identity providers and payment providers over HTTPS, and
-//! calls this API; the other sends deliveries of webhooks.
+//! The clients for outgoing HTTP. One fetches documents of identity providers and payment providers over HTTPS, and
+//! calls this API. The other sends deliveries of webhooks.
 
 mod deliver;
 mod guard;
@@ -30,7 +30,7 @@ pub use self::deliver::{DeliverSettings, HttpDeliver};
 pub use self::guard::{ResolveName, SystemNames};
 use crate::BoxError;
 
-/// The most idle connections to a provider: as many as read from one at once.
+/// The maximum number of idle connections to one provider: the number of reads from one provider at the same time.
 const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.
@@ -40,9 +40,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct FetchSettings {
-    /// The time limit of a whole fetch: 10 s.
+    /// The time limit of a whole fetch. Default: 10 s.
     pub timeout: Duration,
-    /// The root certificates that are trusted, in DER; if empty, those that browsers trust.
+    /// The root certificates that are trusted, in DER. If the list is empty, those that browsers trust are used.
     pub roots: Vec<Vec<u8>>,
 }
 
@@ -59,9 +59,9 @@ subscription_core::with_fields! {
     }
 }
 
-/// Fetches over HTTPS, or over HTTP from this machine.
+/// Fetches documents over HTTPS, or over HTTP from this machine.
 ///
-/// It follows no redirects, uses no proxy, and limits the size of a response.
+/// The client follows no redirects, uses no proxy, and limits the size of a response.
 #[derive(Debug, Clone)]
 pub struct HttpFetch {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -69,7 +69,7 @@ pub struct HttpFetch {
 }
 
 impl HttpFetch {
-    /// Fails if a root certificate is invalid.
+    /// Creates the client. Fails if a root certificate is invalid.
     pub fn new(settings: &FetchSettings) -> Result<Self, FetchFailed> {
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls(&settings.roots).map_err(FetchFailed::new)?)
@@ -85,12 +85,13 @@ impl HttpFetch {
         Ok(Self { client, timeout: settings.timeout })
     }
 
-    /// Refuses a URL that is neither `https` nor `http` on this machine, or that has a user.
+    /// Refuses a URL that has a user, and a URL that is neither `https` nor `http` on this machine.
     pub fn check(url: &Url) -> Result<(), FetchFailed> {
         check(url).map_err(FetchFailed::from)
     }
 
-    /// Calls a server of this API as a client, with a JSON body or none, and returns the status and the body.
+    /// Calls a server of this API as the client `client_id`, and returns the status and the body of the response. If
+    /// `json` is `None`, the request has no body.
     pub async fn call(
         &self,
         method: Method,
@@ -138,7 +139,7 @@ async fn body(answer: Response<Incoming>, bytes_max: usize) -> Result<Vec<u8>, N
     }
 }
 
-/// The TLS settings, with a fixed crypto library, whichever one the process has installed.
+/// The TLS settings. They always use the same crypto library, whichever one the process has installed.
 fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
     let crypto = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config =
@@ -176,7 +177,7 @@ impl NotFetched {
     }
 }
 
-/// The time to wait by the header `Retry-After`.
+/// The time to wait by the header `Retry-After`; `None` if the header is missing or invalid.
 fn time_to_wait(headers: &HeaderMap) -> Option<Duration> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     retry_after(text(header::RETRY_AFTER)?, text(header::DATE))
@@ -208,7 +209,7 @@ impl Fetch for HttpFetch {
     }
 }
 
-/// Refuses a URL whose request would be sent unencrypted, unless to this machine.
+/// Refuses a URL that has a user, and a URL whose request would be sent unencrypted to another machine.
 fn check(url: &Url) -> Result<(), NotFetched> {
     let here = match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -248,7 +249,7 @@ fn to_http(request: FetchRequest) -> Result<Request<Full<Bytes>>, NotFetched> {
     Ok(to)
 }
 
-/// User and password, each encoded as in a form first (RFC 6749, 2.3.1).
+/// The header for a user and a password. Each is first encoded as in a form (RFC 6749, 2.3.1).
 fn basic_header(user: &SecretString, password: &SecretString) -> Result<HeaderValue, NotFetched> {
     let encoded = |text: &SecretString| {
         form_urlencoded::byte_serialize(text.expose_secret().as_bytes()).collect::<String>()
@@ -257,7 +258,7 @@ fn basic_header(user: &SecretString, password: &SecretString) -> Result<HeaderVa
     secret_header(&format!("Basic {pair}"))
 }
 
-/// A value that is left out where headers are logged.
+/// A header value that is marked as secret, so that it is left out where headers are logged.
 fn secret_header(text: &str) -> Result<HeaderValue, NotFetched> {
     let mut value = HeaderValue::try_from(text).map_err(|_| NotFetched::Header)?;
     value.set_sensitive(true);

@@ -31,7 +31,7 @@ struct Step {
     step: &'static str,
 }
 
-/// From a round that finds nothing to one that a slow store delays.
+/// The upper bounds of the buckets in seconds: from a round that finds nothing to a round that a slow store delays.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 25.0];
 
 #[derive(Debug, Clone)]
@@ -46,8 +46,8 @@ impl Default for RoundSeconds {
 }
 
 impl ClockMetrics {
-    /// Notes whether this instance leads: it does the background work. The state of the billing is shown by the
-    /// instance that leads alone.
+    /// Records whether this instance leads, that is, does the background work. Only the instance that leads shows the
+    /// state of the billing.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
         if !leads {
@@ -57,12 +57,12 @@ impl ClockMetrics {
         }
     }
 
-    /// Notes how far the clock of this machine is from the database's.
+    /// Records the difference between the clock of this machine and the clock of the database.
     pub fn skew(&self, skew: Duration) {
         self.skew_seconds.set(skew.as_secs_f64());
     }
 
-    /// Adds a round of the billing, and how long it took.
+    /// Adds a round of the billing, and its duration.
     pub fn billed(&self, round: &billing::Advanced, took: Duration) {
         self.lag_seconds.set(round.lag.as_secs_f64());
         let steps = round.by_kind.iter().map(|(kind, count)| (kind.as_str(), *count));
@@ -75,13 +75,13 @@ impl ClockMetrics {
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
-    /// Notes the number of payments that are due and not reported, and how long the first of them is due.
+    /// Records the number of payments that are due and not reported, and how long the oldest of them has been due.
     pub fn to_collect(&self, count: usize, oldest: Duration) {
         self.to_collect.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.to_collect_oldest_seconds.set(oldest.as_secs_f64());
     }
 
-    /// Notes whether the billing is paused.
+    /// Records whether the billing is paused.
     pub fn billing_paused(&self, paused: bool) {
         self.billing_paused.set(paused.into());
     }

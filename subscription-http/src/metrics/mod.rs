@@ -85,7 +85,7 @@ fn counts<L: EncodeLabelSet>(
     Ok(())
 }
 
-/// Histogram buckets in seconds.
+/// The upper bounds of the histogram buckets, in seconds.
 const BUCKETS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0];
 

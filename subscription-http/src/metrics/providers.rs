@@ -32,18 +32,18 @@ struct Waiting {
 }
 
 impl ProviderMetrics {
-    /// Notes how long the event that was due longest had waited.
+    /// Records how long the event that was due longest has waited.
     pub fn lag(&self, lag: Duration) {
         self.lag_seconds.set(lag.as_secs_f64());
     }
 
-    /// The states of events that are counted.
+    /// The states of the events that `observed` counts.
     pub const STATES: [EventState; 2] = [EventState::Waiting, EventState::Failed];
 
-    /// Notes the events that wait or failed, and how long ago the last one came. An instance that leads calls this
-    /// with the present state; one that no longer leads, with nothing.
+    /// Records the number of events that wait or failed, and how long ago the last event arrived. An instance that
+    /// leads calls this with the present state. An instance that no longer leads calls it with an empty list.
     pub fn observed(&self, sources: &[SourceOverview], now: Timestamp) {
-        // A reason that no event has any more must not stay.
+        // A reason that no event has any longer must not be shown.
         self.waiting.clear();
         self.last_event_seconds.clear();
         for overview in sources {
@@ -74,7 +74,7 @@ impl ProviderMetrics {
     }
 }
 
-/// The counts of this process for each source.
+/// The counters of this process for each payment provider.
 #[derive(Debug)]
 struct CounterCollector(Providers);
 

@@ -26,12 +26,13 @@ struct Operation {
     operation: &'static str,
 }
 
-/// From 20 microseconds, which is memory, to 5 seconds, which is trouble.
+/// The upper bounds of the buckets in seconds: from 20 microseconds, for a read from memory, to 5 seconds, for a store
+/// that has a problem.
 const BUCKETS: [f64; 12] =
     [0.00002, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 
 impl StoreMetrics {
-    /// Shows the hits and misses of a cache in front of the store as well.
+    /// Also shows the hits and misses of the cache in front of the store.
     #[must_use]
     pub fn cached(mut self, cache: &CacheInvalidator) -> Self {
         self.cache = Some(cache.clone());
@@ -54,7 +55,7 @@ impl StoreMetrics {
     }
 }
 
-/// The metrics of the cache: how many reads found their record in it.
+/// The metrics of the cache: the number of reads that found their record in it, and of those that did not.
 #[derive(Debug)]
 struct CacheCollector(CacheInvalidator);
 
@@ -71,7 +72,7 @@ impl Default for StoreMetrics {
     fn default() -> Self {
         let seconds =
             Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
-        // Each is shown before its first call too.
+        // Each operation is shown even before its first call.
         for call in StoreCall::ALL {
             drop(seconds.get_or_create(&Operation { operation: call.as_str() }));
         }

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use subscription_core::webhooks::{AllCounters, Counters, DisabledReason, SendingState, Webhooks};
 use subscription_core::{SubscriptionService, Timestamp};
 
-/// The webhooks, and the service whose clock dates the events.
+/// The webhooks, and the service whose clock gives the present time for the age of events.
 #[derive(Debug)]
 pub(crate) struct WebhookCounters {
     pub(crate) webhooks: Webhooks,
@@ -29,7 +29,7 @@ const GAUGES: [Gauge; 4] = [
     ("webhook_stalled", "1 if only the oldest event is tried", |state, _| f64::from(u8::from(state.is_stalled))),
 ];
 
-/// A count as a gauge has it.
+/// A count as the value of a gauge, which is at most `u32::MAX`.
 fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }

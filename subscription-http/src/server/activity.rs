@@ -1,5 +1,5 @@
-//! The shared state of one connection: requests in flight, bytes not yet sent, and HTTP/2 responses
-//! that the client has not read. The stream and the service write it, the connection's timer reads it.
+//! The shared state of one connection: requests in flight, bytes not yet sent, and HTTP/2 responses that the client
+//! has not read. The stream and the service write this state, and the connection's timer reads it.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -18,11 +18,11 @@ pub(super) struct Activity {
     in_flight: AtomicUsize,
     ended: AtomicUsize,
     is_http2: AtomicBool,
-    /// Bytes were received since the last request ended.
+    /// True if bytes were received since the last request ended.
     receiving: AtomicBool,
-    /// The stream was given bytes and has not been flushed since.
+    /// True if bytes were written to the stream and it has not been flushed since.
     unsent: AtomicBool,
-    /// A request head had both a `Content-Length` and a `Transfer-Encoding`.
+    /// True if a request head had both a `Content-Length` and a `Transfer-Encoding`.
     ambiguous: AtomicBool,
     unread: Mutex<UnreadResponses>,
 }
@@ -43,11 +43,11 @@ pub(super) enum Phase {
 #[derive(Default)]
 struct UnreadResponses {
     count: u64,
-    /// The number of each and when it was made, oldest first.
+    /// The number of each response, and when the response was made; the oldest first.
     unread: Vec<(u64, Instant)>,
 }
 
-/// A request in flight, until it is dropped.
+/// A request in flight. It ends when this is dropped.
 pub(super) struct InFlight(Arc<Activity>);
 
 /// The bytes of a response, which h2 drops once they are sent.
@@ -78,24 +78,24 @@ impl Activity {
         InFlight(Arc::clone(self))
     }
 
-    /// Notes that bytes were received; those that come while a request is in flight are its body's.
+    /// Records that bytes were received. While a request is in flight, they belong to its body.
     pub(super) fn received(&self) {
         if self.in_flight.load(Relaxed) == 0 {
             self.receiving.store(true, Relaxed);
         }
     }
 
-    /// Notes that bytes were written to the stream.
+    /// Records that bytes were written to the stream.
     pub(super) fn written(&self) {
         self.unsent.store(true, Relaxed);
     }
 
-    /// Notes that the stream has sent everything that was written.
+    /// Records that the stream has sent everything that was written.
     pub(super) fn flushed(&self) {
         self.unsent.store(false, Relaxed);
     }
 
-    /// Notes that a request head had both a length and a coding.
+    /// Records that a request head had both a `Content-Length` and a `Transfer-Encoding`.
     pub(super) fn found_ambiguous(&self) {
         self.ambiguous.store(true, Relaxed);
     }
@@ -110,7 +110,7 @@ impl Activity {
         } else if self.unsent.load(Relaxed) {
             Phase::Sending
         } else if self.receiving.load(Relaxed) && !self.is_http2.load(Relaxed) {
-            // HTTP/2 has frames that begin no request, such as a ping.
+            // HTTP/2 also has frames that begin no request, such as a ping.
             Phase::Receiving
         } else {
             Phase::Idle
@@ -122,7 +122,7 @@ impl Activity {
         self.ended.load(Relaxed)
     }
 
-    /// How long the oldest HTTP/2 response has not been read.
+    /// How long the oldest HTTP/2 response has been unread; zero if there is none.
     pub(super) fn unread_for(&self) -> Duration {
         let responses = self.responses();
         responses.unread.first().map_or(Duration::ZERO, |(_, made)| made.elapsed())
@@ -141,8 +141,8 @@ impl InFlight {
 
     /// Tracks the bytes of an HTTP/2 response until they are sent.
     ///
-    /// The bytes rather than the body: h2 polls a body as soon as one byte of it may be sent, and
-    /// then holds the rest for as long as the client's window is closed.
+    /// The bytes are tracked, not the body: h2 polls a body as soon as one byte of it may be sent, and then stores the
+    /// rest while the client's window is closed.
     pub(super) fn track(&self, body: &mut Full<Bytes>) {
         let bytes = std::mem::take(body).into_inner().unwrap_or_default();
         if bytes.is_empty() {
@@ -177,8 +177,8 @@ impl Drop for Unread {
     }
 }
 
-/// The phase of a connection and how long it has lasted, by looking at it from time to time, so that
-/// requests read no clock.
+/// The phase of a connection, and how long the phase has lasted. The connection is checked from time to time, so that
+/// requests need not read the clock.
 pub(super) struct PhaseTimer {
     seen: (Phase, usize),
     since: Instant,

@@ -26,23 +26,23 @@ use crate::api::Api;
 use crate::api::admission::request_head;
 use crate::api::input::bounds::BODY_BYTES_MAX;
 
-/// How long an idle connection may still deliver a request during shutdown: proxies send requests over
-/// it until they see it closed, and not all of them retry.
+/// How long an idle connection may still deliver a request during shutdown. Proxies send requests over a connection
+/// until they see that it is closed, and not all proxies retry.
 const LAST_REQUEST: Duration = Duration::from_millis(50);
 
 /// The smallest buffer that hyper accepts.
 const HEAD_BYTES_MIN: usize = 8_192;
 
-/// HTTP/2: requests of one connection at once.
+/// HTTP/2: the maximum number of concurrent requests of one connection.
 const STREAMS_MAX: u32 = 100;
 
-/// HTTP/2: bytes of a response that h2 buffers before they can be sent.
+/// HTTP/2: the number of bytes of a response that h2 buffers before they can be sent.
 const SEND_BYTES: usize = 65_536;
 
-/// HTTP/2: the largest frame that is accepted, the least that the protocol allows.
+/// HTTP/2: the largest frame that is accepted, in bytes. The protocol allows no smaller maximum.
 const FRAME_BYTES: u32 = 16_384;
 
-/// HTTP/2: streams that may be reset before the connection is closed.
+/// HTTP/2: the number of streams that may be reset before the connection is closed.
 const RESETS_MAX: usize = 20;
 
 /// hyper's settings for every connection of a server; it detects HTTP/1 and HTTP/2 by itself.
@@ -52,7 +52,7 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
-        // Responses are small: to copy one is faster than to have the kernel gather it.
+        // Responses are small: copying one is faster than a vectored write.
         .writev(false)
         .max_buf_size(head_bytes);
     builder
@@ -60,7 +60,7 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS_MAX)
-        // hyper's defaults, a megabyte and 400 KiB for each connection, are meant for files.
+        // hyper's defaults for each connection, a megabyte and 400 KiB, are meant for files.
         .initial_stream_window_size(body_bytes)
         .initial_connection_window_size(body_bytes.saturating_mul(4))
         .max_send_buf_size(SEND_BYTES)
@@ -79,7 +79,7 @@ pub(super) struct Connection {
     pub(super) limits: Limits,
     /// True once the server stops.
     pub(super) stopped: watch::Receiver<bool>,
-    /// Counts the connection among those of its address.
+    /// Counts this connection among the connections of its address.
     pub(super) slot: PeerSlot,
 }
 
@@ -93,7 +93,7 @@ impl Connection {
         let activity = Arc::new(Activity::new(self.stopped.clone()));
         let stream = TokioIo::new(SniffedStream::new(stream, &activity));
         let connection = protocols.serve_connection(stream, self.service(&activity)).into_owned();
-        // Boxed: as an argument it would be stored twice in the future.
+        // Boxed, because an argument would be stored twice in the future.
         self.drive(Box::pin(connection), activity)
     }
 
@@ -120,7 +120,7 @@ impl Connection {
         let mut look = pin!(sleep(limits.look_every()));
         loop {
             tokio::select! {
-                // hyper last: it may use up the time slice of the task.
+                // hyper is polled last, because it may use up the time slice of the task.
                 biased;
                 () = look.as_mut() => {
                     let (phase, lasts) = timer.look(&activity);
@@ -136,7 +136,7 @@ impl Connection {
                     if let Some(reason) = over && !asks_politely {
                         return tracing::debug!(reason, "connection closed");
                     }
-                    // hyper would drop the unsent part of a response.
+                    // While a response is being sent, the shutdown must wait: hyper would drop the unsent part.
                     let is_sent = phase != Phase::Sending;
                     if !closing && is_sent && (stopping || over.is_some()) {
                         closing = true;
@@ -148,7 +148,7 @@ impl Connection {
                 }
                 _ = stop.as_mut(), if !stopping => {
                     stopping = true;
-                    // An unfinished request head must not use up the time that requests have.
+                    // An unfinished request head must not use up the time that requests in flight have.
                     limits = limits.at_most(limits.drain_timeout / 2);
                     look.as_mut().reset(Instant::now() + LAST_REQUEST);
                 }
@@ -180,7 +180,7 @@ impl Connection {
             let is_http2 = request.version() == Version::HTTP_2;
             let in_flight = activity.begin(is_http2);
             let is_last = is_last(&mut request, activity.is_ambiguous());
-            // Not an `async` block: it would store the inner future twice and double its size.
+            // This is not an `async` block, which would store the inner future twice and double its size.
             api.answer(request, Some(peer)).map(move |mut response| {
                 if is_last || !is_http2 && in_flight.is_stopped() {
                     let close = HeaderValue::from_static("close");
@@ -199,7 +199,7 @@ impl Connection {
 fn is_last(request: &mut Request<Incoming>, is_ambiguous: bool) -> bool {
     let is_coded = request.headers().contains_key(header::TRANSFER_ENCODING);
     if is_coded && is_ambiguous {
-        // hyper dropped the length; the check of the head refuses a request that has both.
+        // hyper removed the length. It is set again, so that the check of the head refuses the request.
         request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
     }
     is_coded && request.version() <= Version::HTTP_11 && !request_head::framed(request.headers())

@@ -1,4 +1,4 @@
-//! The accept loop: connections, their limits, and a graceful stop.
+//! The server: it accepts connections, limits their number, and stops gracefully.
 
 mod activity;
 mod connection;
@@ -21,30 +21,30 @@ use self::workers::Workers;
 use crate::api::Api;
 use crate::api::input::bounds::HEAD_BYTES_MAX;
 
-/// Connections that the kernel queues until they are accepted; the system may allow fewer. The usual 128
-/// are too few for a burst: the clients beyond them retry after a whole second.
+/// The number of connections that the kernel queues until they are accepted. The system may allow fewer. The usual 128
+/// are too few for a burst: the clients of further connections retry only after a whole second.
 const BACKLOG: u32 = 4_096;
 
-/// The longest time-out: time-outs are added to the present moment, which must not overflow.
+/// The longest time-out. Time-outs are added to the present time, which must not overflow.
 const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// The limits of a server. Time-outs above a year count as a year.
+/// The limits of a server. A time-out of a connection that exceeds a year counts as a year.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Connections at once: 10,000. More wait to be accepted.
+    /// The maximum number of connections. Further ones wait to be accepted. Default: 10,000.
     pub connections: usize,
-    /// Connections of one address at once: 1,000. More are closed.
+    /// The maximum number of connections of one address. Further ones are closed. Default: 1,000.
     pub connections_per_peer: usize,
-    /// Bytes of a request's head: 16 KiB, and never under 8 KiB.
+    /// The maximum size of a request's head, in bytes; 8 KiB if a smaller one is set. Default: 16 KiB.
     pub head_bytes: usize,
-    /// How long the head of a request may take to arrive: 30 s.
+    /// How long the head of a request may take to arrive. Default: 30 s.
     pub head_timeout: Duration,
-    /// How long a connection may be idle between requests: 30 s.
+    /// How long a connection may be idle between requests. Default: 30 s.
     pub idle_timeout: Duration,
-    /// How long a client may take to read a response: 1 min.
+    /// How long a client may take to read a response. Default: 1 min.
     pub send_timeout: Duration,
-    /// How long a stop waits for requests in flight: 10 s.
+    /// How long a stop waits for requests in flight. Default: 10 s.
     pub drain_timeout: Duration,
 }
 
@@ -75,7 +75,7 @@ subscription_core::with_fields! {
 }
 
 impl Limits {
-    /// The limits, with no time-out of a connection longer than `longest`.
+    /// These limits, with the time-outs of a connection reduced to at most `longest`.
     fn at_most(self, longest: Duration) -> Self {
         Self {
             head_timeout: self.head_timeout.min(longest),
@@ -85,14 +85,14 @@ impl Limits {
         }
     }
 
-    /// How often a connection is checked for a time-out.
+    /// The time between two checks of a connection for a time-out.
     fn look_every(&self) -> Duration {
         let shortest = self.head_timeout.min(self.idle_timeout).min(self.send_timeout);
         (shortest / 4).max(Duration::from_millis(1))
     }
 }
 
-/// An [`Api`] on a socket.
+/// A server that serves an [`Api`] on a socket.
 #[derive(Debug)]
 pub struct Server {
     api: Api,
@@ -102,12 +102,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens at an address.
+    /// Creates a server that listens at an address.
     pub async fn bind(api: Api, address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
         Ok(Self::on(api, Self::listener(address)?, limits))
     }
 
-    /// A listener for [`Server::on`], which queues connections already. It must be called on a runtime.
+    /// A listener for [`Server::on`], which already queues connections. Call this on a Tokio runtime.
     pub fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
@@ -115,7 +115,7 @@ impl Server {
         socket.listen(BACKLOG)
     }
 
-    /// Serves on an open listener.
+    /// Creates a server on an open listener.
     pub fn on(api: Api, listener: TcpListener, limits: Limits) -> Self {
         let limits = limits.at_most(TIMEOUT_MAX);
         if let Ok(address) = listener.local_addr() {
@@ -124,20 +124,20 @@ impl Server {
         Self { api, listener, limits, workers: Workers::none() }
     }
 
-    /// Serves connections on `count` threads, each with its own runtime, instead of the runtime that calls
-    /// [`run`](Self::run). It fails if the system starts no threads.
+    /// Serves connections on `count` threads, each with its own runtime. Without this call, the runtime that calls
+    /// [`run`](Self::run) serves them. Fails if the system cannot start a thread.
     pub fn workers(mut self, count: NonZeroUsize) -> std::io::Result<Self> {
         self.workers = Workers::start(count)?;
         Ok(self)
     }
 
-    /// The address that it listens at.
+    /// The address that the server listens at.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` resolves, then finishes the requests in flight. False if that took longer than
-    /// [`Limits::drain_timeout`], and the rest was aborted.
+    /// Serves until `stop` resolves, then waits until the requests in flight have ended. Returns false if that took
+    /// longer than [`Limits::drain_timeout`]; the remaining requests were then aborted.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> bool {
         let Self { api, listener, limits, mut workers } = self;
         let (stopping, stopped) = watch::channel(false);
@@ -183,7 +183,7 @@ impl Server {
     }
 }
 
-/// Accepts the next connection, which belongs to no runtime yet.
+/// Accepts the next connection. Its stream is not registered with any runtime yet.
 async fn accept(listener: &TcpListener) -> (std::net::TcpStream, SocketAddr) {
     loop {
         let accepted = listener.accept().await;
@@ -194,7 +194,7 @@ async fn accept(listener: &TcpListener) -> (std::net::TcpStream, SocketAddr) {
     }
 }
 
-/// Registers a stream with a worker's runtime: here, on the accept thread, so that what lives as long as
+/// Registers a stream with a worker's runtime. This happens on the accept thread, so that memory that lives as long as
 /// the connection does not fragment the worker's heap.
 fn register(worker: &Handle, stream: std::net::TcpStream) -> std::io::Result<TcpStream> {
     let _entered = worker.enter();
@@ -203,7 +203,7 @@ fn register(worker: &Handle, stream: std::net::TcpStream) -> std::io::Result<Tcp
     Ok(stream)
 }
 
-/// Waits a moment if accepting failed for lack of a resource, such as file descriptors.
+/// Waits 100 ms if accepting failed because a resource was missing, such as file descriptors.
 async fn pause_after(error: &std::io::Error) {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionReset) {

@@ -10,14 +10,14 @@ pub(super) struct Peers {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// One connection of an address, until it is dropped.
+/// A connection of an address. It is counted until this is dropped.
 pub(super) struct PeerSlot {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     ip: IpAddr,
 }
 
 impl Peers {
-    /// Counts a connection; `None` if the address has `most` already.
+    /// Counts a new connection; `None` if the address already has `most` connections.
     pub(super) fn enter(&self, ip: IpAddr, most: usize) -> Option<PeerSlot> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(ip).or_default();

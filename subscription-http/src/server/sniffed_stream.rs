@@ -1,7 +1,7 @@
 //! A TCP stream that detects request heads with both a `Content-Length` and a `Transfer-Encoding`.
 //!
-//! A proxy in front of the server may read such a head differently, so that one request becomes two.
-//! hyper drops the length and uses the coding, so the request that it passes on no longer shows it.
+//! A proxy in front of the server may read such a head differently, so that one request becomes two. hyper drops the
+//! length and uses the coding, so the request that hyper passes on no longer shows both headers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -13,21 +13,21 @@ use tokio::net::TcpStream;
 
 use super::activity::Activity;
 
-/// The longest of the header names that are searched for, with its colon.
+/// The length in bytes of the longest header name that is searched for, with its colon.
 const NAME_BYTES_MAX: usize = "transfer-encoding:".len();
 
-/// A stream that reports to an [`Activity`].
+/// A stream that reports its activity to an [`Activity`].
 pub(super) struct SniffedStream {
     stream: TcpStream,
     lines: Lines,
     activity: Arc<Activity>,
 }
 
-/// The headers found in the lines since the last empty line.
+/// The headers that were found in the lines since the last empty line.
 ///
-/// The end of a body is not known here and is not needed: a request head contains no empty line, so no
-/// bytes before the head can hide one of its two headers. A body that has both header names at the
-/// beginning of lines is mistaken for a head; a JSON body has no such lines.
+/// The end of a body is not known here, and is not needed: a request head contains no empty line, so no bytes before
+/// the head can hide one of its two headers. A body is mistaken for a head if it has both header names at the
+/// beginning of lines. A JSON body has no such lines.
 #[derive(Default)]
 struct Lines {
     /// The beginning of a line that has not ended yet.
@@ -37,14 +37,14 @@ struct Lines {
 }
 
 impl Lines {
-    /// True if there was a head with both headers.
+    /// Searches the next bytes. Returns true if they complete a head with both headers.
     fn search(&mut self, bytes: &[u8]) -> bool {
         let mut both = false;
         let mut rest = bytes;
         while let Some((line, after)) =
             memchr::memchr(b'\n', rest).and_then(|end| rest.split_at_checked(end + 1))
         {
-            // Most lines arrive whole and are not copied.
+            // Most lines arrive in one piece and are not copied.
             both |= if self.start.is_empty() {
                 self.end_line(line)
             } else {

@@ -1,6 +1,6 @@
 //! Threads that serve connections, each with its own single-threaded runtime.
 //!
-//! A connection stays on its thread, so that no request wakes another thread or is moved to one.
+//! A connection stays on its thread. So no request wakes another thread or is moved to another thread.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-/// The threads; they end when this is dropped.
+/// The worker threads. They end when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Workers {
     handles: Vec<Handle>,
@@ -40,9 +40,9 @@ impl Workers {
                     Err(error) => return drop(tell.send(Err(error))),
                 };
                 tell.send(Ok(runtime.handle().clone())).ok();
-                // Nothing is ever sent: it resolves when the sender is dropped.
+                // Nothing is ever sent: `changed` returns when the sender is dropped.
                 runtime.block_on(end.changed()).ok();
-                // Does not wait for blocking tasks, such as the resolution of a name.
+                // This does not wait for blocking tasks, such as the look-up of a name.
                 runtime.shutdown_background();
             })?);
             let handle = told.recv().map_err(|_| io::Error::other("a thread ended at once"))??;
@@ -51,7 +51,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// The runtime of the next connection, by round robin.
+    /// The runtime for the next connection, in turn.
     pub(super) fn next(&mut self) -> Handle {
         let handle = self.handles.get(self.next).or_else(|| self.handles.first());
         self.next = (self.next + 1) % self.handles.len().max(1);
@@ -63,7 +63,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         drop(self.ended.take());
         for thread in self.threads.drain(..) {
-            // A panic has been logged by the panic hook.
+            // The panic hook has already logged a panic.
             thread.join().ok();
         }
     }

@@ -196,12 +196,12 @@ impl Limiters {
         }
     }
 
-    /// Counts a request of an address.
+    /// Counts a request from an address, and refuses it if the limit is reached.
     pub(crate) fn address(&self, ip: Option<IpAddr>) -> Result<(), Refusal> {
         take(self.address.as_ref(), ip.map(network)).map(drop)
     }
 
-    /// Refuses an address that has sent too many unknown client ids.
+    /// Refuses a request from an address that has sent too many unknown client ids.
     pub(crate) fn peer(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
         match (&self.failed_clients, peer) {
             (Some(limit), Some(peer)) => limit.look(network(peer)).map(drop),
@@ -209,13 +209,13 @@ impl Limiters {
         }
     }
 
-    /// Counts a request with an unknown client id.
+    /// Counts a request from an address with an unknown client id.
     pub(crate) fn failed_client(&self, peer: Option<IpAddr>) {
-        // This request has failed already; the next one is refused.
+        // This request has already failed. A reached limit refuses the next one.
         take(self.failed_clients.as_ref(), peer.map(network)).ok();
     }
 
-    /// Counts a request of a confidential client.
+    /// Counts a request of a confidential client, and refuses it if the limit is reached.
     pub(crate) fn client(&self, client: &Client) -> Result<(), Refusal> {
         match (&self.client, client.kind) {
             (Some(limit), ClientKind::Confidential) => limit.take(client.id.clone()).map(drop),
@@ -241,15 +241,15 @@ impl Limiters {
         take(limit.as_ref(), ip.map(network))
     }
 
-    /// Counts a ping, rewind or resend of an endpoint.
+    /// Counts a ping, rewind or resend of a webhook endpoint, and refuses it if the limit is reached.
     pub(crate) fn endpoint(&self, endpoint: EndpointId) -> Result<(), Refusal> {
         take(self.endpoint.as_ref(), Some(endpoint)).map(drop)
     }
 
     /// Refuses the refresh of a session that was refreshed too often.
     ///
-    /// The refresh token is not verified yet, so that nothing is counted: else anybody who knows the id of
-    /// a session could keep it from being refreshed.
+    /// This function counts nothing, because the refresh token is not verified yet. Otherwise anybody who knows the id
+    /// of a session could prevent its refresh.
     pub(crate) fn session(&self, session: Option<SessionId>) -> Result<(), Refusal> {
         match (&self.refresh_session, session) {
             (Some(limit), Some(session)) => limit.look(session).map(drop),
@@ -257,15 +257,15 @@ impl Limiters {
         }
     }
 
-    /// Counts the refresh of a session.
+    /// Counts the successful refresh of a session.
     pub(crate) fn refreshed(&self, session: SessionId) {
-        // Concurrent refreshes were all allowed, so that the bucket may be empty.
+        // Concurrent refreshes were all allowed, so the bucket may already be empty.
         take(self.refresh_session.as_ref(), Some(session)).ok();
     }
 }
 
 impl Refusal {
-    /// The same refusal by a rate limit, with at least this wait.
+    /// The same refusal, with a wait of at least `least` if it is by a rate limit.
     fn for_at_least(self, least: Duration) -> Self {
         let Self::RateLimited(status) = self else { return self };
         let wait = Some(status.wait.unwrap_or_default().max(least));
@@ -280,7 +280,8 @@ fn take<K: std::hash::Hash + Eq + Clone>(
     limit.zip(key).map(|(limit, key)| limit.take(key)).transpose()
 }
 
-/// The key of an address: itself, or the /64 of an IPv6 address, because a subscriber has that many.
+/// The key of an address: an IPv4 address itself, or the /64 network of an IPv6 address, because one subscriber has a
+/// whole /64.
 fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),
