@@ -81,7 +81,7 @@ impl SharedCounters {
         self.lock().endpoints.entry(endpoint).or_default().given_up += 1;
     }
 
-    /// Shows the present state of an endpoint.
+    /// Sets the present state of an endpoint, which metrics show.
     pub(super) fn show(&self, endpoint: EndpointId, state: SendingState) {
         self.lock().endpoints.entry(endpoint).or_default().state = Some(state);
     }

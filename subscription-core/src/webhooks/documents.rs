@@ -104,7 +104,7 @@ named_enum! {
 pub struct SecretState {
     /// The number of the server key.
     pub key_id: u8,
-    /// A random value.
+    /// A random value, made when the endpoint was created.
     pub salt: [u8; 16],
     /// The number of the current secret: 1 at first, and 1 more with each rotation.
     pub generation: u32,
@@ -120,7 +120,7 @@ pub struct SecretState {
 pub struct PreviousSecret {
     /// The number of the server key from which it is derived.
     pub key_id: u8,
-    /// Its generation.
+    /// The number of the secret.
     pub generation: u32,
     /// When it stops signing.
     pub until: Timestamp,
@@ -202,7 +202,7 @@ pub struct Attempt {
     /// The outcome.
     #[serde(flatten)]
     pub outcome: DeliveryResult,
-    /// How long it took, in milliseconds.
+    /// How long the try took, in milliseconds.
     pub duration_ms: u64,
 }
 

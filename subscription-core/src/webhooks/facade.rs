@@ -1,4 +1,4 @@
-//! [`Webhooks`]: manages the endpoints of a service and sends events to them.
+//! `Webhooks`: it manages the endpoints of a service and sends events to them.
 
 use std::sync::Arc;
 

@@ -122,7 +122,7 @@ impl Api {
                         .unwrap_or_else(|_| Err(ApiError::unforeseen("a handler panicked")))
                 }
             };
-            // Boxed, because most requests leave no body unread and come from no web page.
+            // Boxed to make the future smaller: most requests have no unread body and do not come from a web page.
             if body.is_unread() {
                 Box::pin(body.as_mut().discard()).await;
                 log.facts.is_last = body.is_unread();
@@ -156,7 +156,7 @@ impl Api {
         if let Some(most) = route.body_bytes_max
             && !(route.body_is_optional && body.is_empty())
         {
-            // Boxed, because most requests have no body.
+            // Boxed to make the future smaller: most requests have no body.
             call.body = if route.needs == Needs::Signature {
                 Box::pin(self.webhook(body, most)).await?
             } else {

@@ -330,7 +330,7 @@ fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable>
     let mut found = None;
     let mut rest = pattern;
     for segment in segments {
-        // Also checks that the previous segment ended here in the pattern.
+        // This also checks that the previous segment ended here in the pattern.
         rest = rest.strip_prefix('/')?;
         match rest.strip_prefix('{') {
             None => rest = rest.strip_prefix(segment.as_ref())?,

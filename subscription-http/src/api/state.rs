@@ -275,7 +275,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Shows the numbers of background work at `/metrics`.
+    /// Shows the metrics of background work at `/metrics`.
     pub fn clock_metrics(mut self, metrics: &ClockMetrics) -> Self {
         metrics.register(&mut self.0.metrics.registry);
         self

@@ -42,7 +42,7 @@ pub struct DeliverSettings {
     pub connect_timeout: Duration,
     /// The root certificates that are trusted, in DER. If the list is empty, those that browsers trust are used.
     pub roots: Vec<Vec<u8>>,
-    /// The addresses that may be connected to.
+    /// The rules for the addresses that deliveries may be sent to.
     pub addresses: AddressRules,
     /// The look-up of names. Default: as the system does it.
     pub names: Arc<dyn ResolveName>,

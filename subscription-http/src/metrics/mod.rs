@@ -130,8 +130,8 @@ impl Metrics {
     }
 }
 
-/// The name of a method in the metrics. All unknown methods have the name `other`: else each name that a caller
-/// sends would add a time series.
+/// The name of a method in the metrics. All unknown methods have the name `other`. Otherwise each new name that a
+/// caller sends would add a time series.
 fn known(method: &http::Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")

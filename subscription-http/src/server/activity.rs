@@ -189,7 +189,7 @@ impl PhaseTimer {
         Self { seen: (Phase::Idle, 0), since: Instant::now() }
     }
 
-    /// The phase, and how long ago it was first seen since the last request ended.
+    /// The present phase, and the time since it was first seen. The time begins again whenever a request ends.
     pub(super) fn look(&mut self, activity: &Activity) -> (Phase, Duration) {
         let seen = (activity.phase(), activity.ended());
         if seen != self.seen {

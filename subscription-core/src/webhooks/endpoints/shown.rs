@@ -85,7 +85,7 @@ pub struct ShownAttempt {
     pub outcome: &'static str,
     /// The status of the response; `None` if there was no response.
     pub status: Option<u16>,
-    /// How long it took, in milliseconds.
+    /// How long the try took, in milliseconds.
     pub duration_ms: u64,
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
     segments.collect()
 }
 
-/// The credential of the calling client.
+/// The credential of the calling client, from the header `client-id`.
 pub(crate) fn client_id(headers: &HeaderMap) -> Result<SecretString, Refusal> {
     let value = headers.get(CLIENT_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match value.trim() {

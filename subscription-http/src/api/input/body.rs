@@ -105,7 +105,7 @@ where
         self.state != State::Done
     }
 
-    /// Reads and drops the body, if it is short and arrives soon.
+    /// Reads and drops an unread body, if it has at most `BODY_BYTES_MAX` bytes and arrives within `DISCARD_TIMEOUT`.
     pub(crate) async fn discard(self: Pin<&mut Self>) {
         let parts = self.project();
         let is_short = usize::try_from(parts.body.size_hint().lower())

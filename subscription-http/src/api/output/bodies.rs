@@ -227,7 +227,7 @@ struct UpcomingBody {
     ask: Option<AskBody>,
 }
 
-/// A payment that will be requested: fields of the payment.
+/// A payment that will be requested. Its fields are those of the payment.
 #[derive(Serialize)]
 struct AskBody {
     kind: PaymentKind,

@@ -29,7 +29,7 @@ pub enum PaymentReports {
     Fail,
 }
 
-/// The outcome of an advance.
+/// The result of [`TurnedClock::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Advanced {
     /// The time that the clock shows.
