@@ -152,7 +152,7 @@ pub struct Delivery {
     pub cursor: u64,
     /// The state of the stall; `None` if the endpoint is not stalled.
     pub stall: Option<Stall>,
-    /// When the first try failed after the last success; `None` if no try has failed since.
+    /// When the present series of failed tries began; `None` if there is none.
     pub failing_since: Option<Timestamp>,
     /// When the last success happened: a delivery, or a ping that ended a stall. `None` if there was none.
     pub last_success_at: Option<Timestamp>,

@@ -139,7 +139,7 @@ impl Call {
         Ok(Some(tags.split(',').filter_map(|tag| version_of(tag.trim())).collect()))
     }
 
-    /// True if the header `If-None-Match` has this version.
+    /// True if the header `If-None-Match` has this version, or `*`.
     pub(crate) fn has(&self, version: Version) -> Result<bool, ApiError> {
         self.has_tag(|tag| version_of(tag) == Some(version))
     }

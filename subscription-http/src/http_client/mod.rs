@@ -30,7 +30,7 @@ pub use self::deliver::{DeliverSettings, HttpDeliver};
 pub use self::guard::{ResolveName, SystemNames};
 use crate::BoxError;
 
-/// The maximum number of idle connections to one provider: the number of reads from one provider at the same time.
+/// The maximum number of idle connections to one provider.
 const IDLE_MAX: usize = 128;
 
 /// How long a connection may be idle.

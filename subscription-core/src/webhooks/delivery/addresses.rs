@@ -147,7 +147,7 @@ impl AddressRules {
             Some(Host::Domain(name)) if is_localhost(name) => {
                 self.admits(Ipv4Addr::LOCALHOST.into(), plain)
             }
-            // Without allowed networks, the only name that may be called without TLS is `localhost`.
+            // Without allowed networks, only the names of this machine may be called without TLS.
             Some(Host::Domain(_)) if plain && self.allow.is_empty() => return Err(BadUrl::Scheme),
             Some(Host::Domain(_)) => true,
             None => return Err(BadUrl::Unreadable),

@@ -242,7 +242,7 @@ impl Rewind {
     }
 }
 
-/// The parked events that are made due at once.
+/// The parked events that are sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
     /// The parked event with this sequence.

@@ -33,7 +33,7 @@ use crate::webhooks::{
 pub struct EndpointWithSecret {
     /// The endpoint.
     pub endpoint: ShownEndpoint,
-    /// Its current secret. `None` if the creation is repeated and the secret of that time is no longer current.
+    /// Its current secret. `None` if the creation is repeated after a rotation, or while the server key is missing.
     pub secret: Option<Secret>,
     /// True if an earlier request with the same idempotency key created the endpoint.
     pub replayed: bool,

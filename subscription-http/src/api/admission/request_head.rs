@@ -50,8 +50,8 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
     Ok(())
 }
 
-/// True if the end of the body is unambiguous: if there is a `Transfer-Encoding`, it is a single `chunked`, and there
-/// is no `Content-Length`.
+/// True if the end of the body is unambiguous. A request without a `Transfer-Encoding` is unambiguous. A request with
+/// a `Transfer-Encoding` must have a single one, which is `chunked`, and no `Content-Length`.
 pub(crate) fn framed(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_none_or(|coding| {

@@ -51,7 +51,7 @@ impl<T: ToJson> JsonCache<T> {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             match &*slot {
                 Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
-                // The store still shares the record of this slot, so the slot is not reused.
+                // The store still shares the record of this slot, so the second slot is preferred.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
                     let json = record.json()?;

@@ -127,7 +127,7 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Removes the half of the buckets that become full first. These include all buckets that are full now.
+/// Removes the half of the buckets that become full first. Buckets that are full now are the first of these.
 ///
 /// An attacker who uses ever new addresses evicts only such entries, and not the keys that are limited. This function
 /// runs once for many new keys, and on one shard at a time.
