@@ -1,20 +1,20 @@
 //! The console: a web page for operators, as files inside the binary.
 //!
-//! The page calls the API as every client does, so there is nothing here but its files. A new file needs a
-//! line in [`FILES`].
+//! The page calls the API as every client does, so this module only holds the page's files. A new file needs a line in
+//! [`FILES`].
 
 use std::sync::LazyLock;
 
 use crate::openapi::Prepared;
 
-/// The names of files in `assets/`, and their texts.
+/// Pairs the name of each file in `assets/` with its text.
 macro_rules! files {
     ($($name:literal),+ $(,)?) => {
         [$(($name, include_str!(concat!("assets/", $name)))),+]
     };
 }
 
-/// The file that `/console/` shows.
+/// The file that `/console/` returns.
 pub(crate) const INDEX: &str = "index.html";
 
 /// Every file, by its name.
@@ -47,7 +47,8 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     files.map(|(name, text)| File { name, text: Prepared::new(sent(text)) }).into()
 });
 
-/// A text as it is sent: without indentation, comments and empty lines, which are a sixth of its bytes.
+/// The text in the form in which it is sent: without indentation, comments and empty lines. They are a sixth of its
+/// bytes.
 fn sent(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
     lines.filter(|line| !line.starts_with("//") && !line.starts_with("/*")).collect()
@@ -61,12 +62,12 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The file of a name.
+    /// Finds a file by its name.
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         FILES.iter().find(|file| file.name == name)
     }
 
-    /// The media type, by the end of the name.
+    /// The media type, which depends on the ending of the name.
     pub(crate) fn content_type(&self) -> &'static str {
         match self.name.rsplit('.').next() {
             Some("html") => "text/html; charset=utf-8",

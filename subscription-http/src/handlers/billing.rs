@@ -1,4 +1,4 @@
-//! The verbs of subscriptions, the steps that they will take, and the payments to collect.
+//! The routes of billing: the actions on a subscription, its future steps, and the payments to collect.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ const fn billed(route: Route) -> Route {
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// The statuses in which a payment is a collector's work: not begun, and begun.
+/// The statuses of a payment that a collector must still work on: the collection has not begun, or has begun.
 const COLLECTED: &[(&str, PaymentStatus)] =
     &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
 
@@ -84,7 +84,7 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     let drop = |version| call.service.act_once(id, version, Action::Unschedule, None);
     match call.if_match(drop).await {
-        // Nothing is ever scheduled for a subscription that its callers manage.
+        // A subscription that its callers manage has no scheduled step, so there is nothing to return.
         Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
             if managed.by == ManagedBy::Caller =>
         {
@@ -116,7 +116,7 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
-    // A later end would cost more than it shows: prices and plans change.
+    // A timeline beyond this end costs time and says little, because prices and plans change until then.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
     Reply::ok(&TimelineBody::new(&steps, has_more))

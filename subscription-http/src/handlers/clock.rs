@@ -1,5 +1,5 @@
-//! `/clock`: the time, and turning it. The routes exist only where the clock can be turned, which is in
-//! development.
+//! `/clock`: reads the clock and turns it. These routes exist only if the clock can be turned, which needs development
+//! mode.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn clock(call: &Call) -> Result<&Arc<dyn TurnedClock>, ApiError> {
     call.state.turned_clock.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
 }
 
-/// Reads the body of an advance: the moment to turn to, and what happens to payments.
+/// Reads the body of `POST /clock/advance`: the moment to turn the clock to, and how due payments are reported.
 fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), InputError> {
     let out_of_range = |message| InvalidValue::new(FaultCode::OutOfRange, message);
     let mut fields = Fields::parse(json)?;
@@ -71,7 +71,7 @@ fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), Inpu
 
 /// A time span in ISO 8601, of one unit.
 enum Span {
-    /// Days, weeks, months or years, by the calendar.
+    /// Days, weeks, months or years of the calendar.
     Calendar(BillingCycle),
     Exact(Duration),
 }
@@ -91,7 +91,7 @@ impl FromStr for Span {
             let count: u32 = count.filter(|count| *count > 0).ok_or_else(refused)?;
             return Ok(Self::Exact(Duration::from_secs(u64::from(count) * seconds)));
         }
-        // A cycle can also be a name, such as monthly.
+        // A `BillingCycle` is also parsed from a name, such as `monthly`. A span has no name.
         if !text.starts_with('P') {
             return Err(refused());
         }
@@ -105,7 +105,7 @@ impl FromStr for Span {
 }
 
 impl Span {
-    /// The moment this long after another; `None` beyond the year 9999.
+    /// The moment that is this span after `now`. `None` if it is later than the year 9999.
     fn after(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::Calendar(cycle) => Schedule::new(now, *cycle).start_of(1),

@@ -24,8 +24,8 @@ pub(crate) static AREA: Area = Area::new(
     ),
 );
 
-/// The headers of every response. The page runs its own files alone, is shown in no frame, and makes no markup
-/// from strings.
+/// The headers of every response. They allow the page to load only its own files. They forbid showing the page in a
+/// frame, and creating markup from strings.
 #[rustfmt::skip] // A row is a line.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(
@@ -47,7 +47,7 @@ fn guarded(mut reply: Reply) -> Reply {
     reply
 }
 
-/// The page names its files relative to itself, so its address must end with a slash.
+/// Redirects to the address with a slash at its end, because the links of the page to its files are relative.
 async fn to_folder(_: Box<Call>) -> Result<Reply, ApiError> {
     Ok(guarded(Reply::empty(StatusCode::PERMANENT_REDIRECT).location("console/")))
 }
@@ -75,7 +75,7 @@ struct Settings {
     capabilities: Vec<&'static str>,
 }
 
-/// How this server is set, as far as the page looks different by it.
+/// The settings of this server that change how the page looks.
 async fn settings(call: Box<Call>) -> Result<Reply, ApiError> {
     let parts = [
         (ApiPart::Billing, "billing"),
@@ -105,7 +105,7 @@ struct Caller<'c> {
     version: &'static str,
 }
 
-/// The client that a key belongs to: the page signs in with it.
+/// The client that the key of the caller belongs to. The page calls this route to sign in.
 async fn client(call: Box<Call>) -> Result<Reply, ApiError> {
     let client = call.client()?;
     let caller = Caller {

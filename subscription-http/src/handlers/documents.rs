@@ -1,4 +1,4 @@
-//! Documents: the OpenAPI description, its page for people, and the public keys of access tokens.
+//! Documents: the OpenAPI description, a web page that shows it, and the public keys of access tokens.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,8 @@ pub(crate) static AREA: Area = Area::new(
 
 const PAGE: &str = include_str!("../openapi/docs.html");
 
-/// The page, and its content security policy: its own script and style, and requests to this server.
+/// The page, and its content security policy. The policy allows the page's own script and style, and requests to this
+/// server.
 static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; img-src data:; \
@@ -32,7 +33,7 @@ static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
         hash("style"),
         hash("script"),
     );
-    // Hashes are ASCII; the fallback, which allows nothing, is never used.
+    // Hashes are ASCII, so this fallback, which allows nothing, is never used.
     let strictest = HeaderValue::from_static("default-src 'none'");
     (Prepared::new(PAGE), HeaderValue::from_str(&policy).unwrap_or(strictest))
 });

@@ -27,7 +27,7 @@ async fn of_user(call: Box<Call>) -> Result<Reply, ApiError> {
     show(&call, call.path("user_id")?).await
 }
 
-/// The entitlement of a user, and whether it has the feature of the query.
+/// The entitlement of a user. If the query names a feature, the response also says whether the entitlement has it.
 pub(super) async fn show(call: &Call, user_id: UserId) -> Result<Reply, ApiError> {
     call.query.expect(&["feature"], &[])?;
     let feature = call.query.text("feature")?;

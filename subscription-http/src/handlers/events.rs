@@ -44,17 +44,18 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     let after = query.number("after", 0, i64::MAX.unsigned_abs())?;
     let wait = Duration::from_secs(query.number("wait", 0, EVENT_WAIT_SECONDS_MAX)?.unwrap_or(0));
     let asked = EventQuery::after(after.unwrap_or(0), query.limit()?)
-        // The ids of all kinds of records are written alike.
+        // The ids of all kinds of records have the same format, so a subject's id is parsed as an `EventId`.
         .with_subject(query.read::<EventId>("subject_id")?.map(EventId::uuid))
         .with_types(types(&call)?);
     let Call { state, .. } = &*call;
-    // The response must be sent before the time of the handler is over.
+    // The wait is shorter than the time-out of the handler, so that the response is sent before the time-out.
     let wait = wait.min(state.timeouts.handler * 5 / 6);
     let client = &call.client()?.id;
     show(&state.long_polls.read(&call.service, client, asked, after, wait).await?)
 }
 
-/// The types that are requested. Events of users, sessions and clients need a scope of their own.
+/// The types of events that the query requests. For events of users, sessions and clients, the caller needs one more
+/// scope for each.
 fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
     let mut types: Vec<TypePattern> = call.query.read_few("type", EVENT_TYPES_MAX)?;
     let client = call.client()?;
@@ -76,7 +77,7 @@ fn show(page: &EventPage) -> Result<Reply, ApiError> {
 pub(super) fn shown(recorded: &RecordedEvent) -> Result<ShownEvent<'_>, ApiError> {
     let RecordedEvent { sequence, event } = recorded;
     let mut change = serde_json::to_value(&event.change).map_err(ApiError::unforeseen)?;
-    // Its name is a part of the type already.
+    // The name of the change is already a part of the event's type.
     if let Value::Object(members) = &mut change {
         members.remove("change");
     }

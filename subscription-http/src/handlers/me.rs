@@ -62,7 +62,7 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page_of(&page, &data)
 }
 
-/// The plan of a subscription; `None` if both were deleted since the subscription was read.
+/// The plan of a subscription. `None` if the plan and the subscription were deleted after the subscription was read.
 async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<Plan>>, ApiError> {
     match call.service.plan_by_id(subscription.subscription_plan_id).await {
         Ok(plan) => Ok(Some(plan)),
@@ -71,7 +71,7 @@ async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<
     }
 }
 
-/// A subscription, with the changes that its user may make now.
+/// The response body for a subscription: it also lists the changes that its user may make now.
 fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MySubscription<'a> {
     let mut actions = call.state.self_service.clone();
     actions.retain(|change| {
@@ -99,8 +99,8 @@ async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
     act(&call, Action::Uncancel).await
 }
 
-/// Applies a verb to a subscription of the caller. A subscription of somebody else is refused in the same bytes as one that
-/// does not exist.
+/// Applies an action to a subscription of the caller. The error for another user's subscription has the same bytes as
+/// the error for a subscription that does not exist.
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
     let user_id = user(call).await?;

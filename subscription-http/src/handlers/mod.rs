@@ -1,4 +1,4 @@
-//! The routes and handlers of each area. No handler holds a rule of the domain.
+//! The routes and handlers of each area. The rules of the domain are in the core, not in a handler.
 
 pub(crate) mod authentication;
 pub(crate) mod billing;

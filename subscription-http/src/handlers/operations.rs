@@ -18,7 +18,7 @@ pub(crate) static HEALTH: Area = Area {
 pub(crate) static METRICS: Area =
     Area { for_operators: true, ..Area::new("/metrics", &[get("/metrics", Loopback, &metrics)]) };
 
-/// Answers as long as the process runs.
+/// Reports that the process runs.
 async fn live(_: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::json_bytes(StatusCode::OK, &br#"{"status":"live"}"#[..]))
 }

@@ -67,7 +67,7 @@ struct SourcesBody<'a> {
     data: Vec<SourceBody<'a>>,
 }
 
-/// A source, as operators see it.
+/// A configured account at a payment provider (a source), in the form that operators see.
 #[derive(Serialize)]
 struct SourceBody<'a> {
     source: &'a Slug,
@@ -86,7 +86,7 @@ struct CountBody {
     count: usize,
 }
 
-/// The state of an event or of an observation.
+/// The state of a provider event, or of an object that was read from the provider.
 #[derive(Serialize)]
 struct EventStatusBody {
     state: &'static str,
@@ -168,7 +168,7 @@ async fn link(call: Box<Call>) -> Result<Reply, ApiError> {
             json!({ "source": source, "subscription_id": subscription_id })
         }
     };
-    // Events of the customer may be due now.
+    // Events that waited for this link may be due now.
     call.state.provider_signal.notify();
     Reply::json(StatusCode::CREATED, &shown)
 }
@@ -192,7 +192,7 @@ async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
     }
 }
 
-/// The input of a link.
+/// The body of a request that links a customer of a source to a user, or a subscription to a source.
 enum LinkInput {
     Customer { source: Slug, customer: ObjectId, user_id: UserId },
     Subscription { source: Slug, subscription_id: SubscriptionId },
@@ -231,7 +231,7 @@ impl LinkInput {
     }
 }
 
-/// The input of a sync: one object, or everything of a source.
+/// The body of a request for a sync: of one object, or of all objects of a source.
 struct SyncInput {
     source: Slug,
     object: Option<ObjectRef>,
@@ -239,7 +239,7 @@ struct SyncInput {
 }
 
 impl SyncInput {
-    /// The objects that a caller may name, and the provider that has them, if not all do.
+    /// The kinds of objects that a caller may name. The provider is `None` if every provider has this kind.
     const OBJECTS: [(&str, ObjectKind, Option<ProviderKind>); 3] = [
         ("subscription", ObjectKind::Subscription, None),
         ("checkout_session", ObjectKind::CheckoutSession, Some(ProviderKind::Stripe)),
@@ -277,7 +277,7 @@ impl SyncInput {
     }
 }
 
-/// Reads the source, which must be configured.
+/// Reads the name of the source and finds its kind. A source that is not configured is a fault.
 fn read_source(fields: &mut Fields<'_>, providers: &Providers) -> Option<(Slug, ProviderKind)> {
     let name: Slug = fields.required("source", string)?;
     let source = providers.sources().find(|source| source.name == name);

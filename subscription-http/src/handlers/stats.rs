@@ -26,7 +26,7 @@ pub(crate) static AREA: Area = Area {
     )
 };
 
-/// The months that are shown if the caller names no number.
+/// The number of months in the response if the query has no `months`.
 const MONTHS_SHOWN: u64 = 24;
 
 async fn now(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -42,10 +42,11 @@ async fn months(call: Box<Call>) -> Result<Reply, ApiError> {
     read(&call, move |figures| async move { figures.months(months).await }).await
 }
 
-/// The longest time for a reading. A connection to the database that hangs must not keep others from reading.
+/// Maximum time to compute figures. Without it, a database connection that hangs would block other requests for
+/// figures.
 const READING_MAX: Duration = Duration::from_mins(10);
 
-/// Reads figures in a task of its own, which continues and fills the cache if the caller leaves or waits too long.
+/// Reads figures in a separate task. If the caller disconnects or times out, the task continues and fills the cache.
 async fn read<T, F>(call: &Call, read: impl FnOnce(Figures) -> F) -> Result<Reply, ApiError>
 where
     T: Serialize + Send + 'static,

@@ -67,8 +67,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let subscription = call.service.subscription(call.path("id")?).await?;
-    // Access begins and ends by time, without a write and so without a new version: the caller may have
-    // read this version before that.
+    // As time passes, access begins and ends without a write, and so without a new version. The caller may have read
+    // this version before access changed, so `304 Not Modified` would be wrong.
     if subscription.access_moves() && subscription.access_moved_by(call.service.now()) {
         return call.whole_record(StatusCode::OK, &subscription);
     }
@@ -81,7 +81,7 @@ async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page(&page)
 }
 
-/// The page of a list of payments that a call requests, the newest first.
+/// The query for the page of payments that a call requests. The newest payment is first.
 pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQuery, ApiError> {
     let query = &call.query;
     query.expect(&["limit", "cursor"], &[])?;

@@ -17,7 +17,7 @@ use crate::api::routes::{
 use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
-    // Some of them have a secret.
+    // Some responses contain the secret of an endpoint.
     is_private: true,
     ..Area::new(
         "/webhook-endpoints",
@@ -51,8 +51,8 @@ fn may_read_users(call: &Call) -> Result<bool, ApiError> {
     Ok(call.client()?.scopes.contains(&UsersRead))
 }
 
-/// Logs a call that changed an endpoint, and wakes the job that sends events. The query of the URL is left out: it
-/// may hold a secret of the receiver.
+/// Logs a call that changed an endpoint, and wakes the job that sends events. The log line omits the query of the URL,
+/// because the query may contain a secret of the receiver.
 fn note(
     call: &Call,
     id: EndpointId,
@@ -66,14 +66,14 @@ fn note(
     Ok(())
 }
 
-/// The endpoint in the path, if it was not called too often.
+/// The id of the endpoint in the path. Fails if the rate limit of this endpoint is reached.
 fn limited(call: &Call) -> Result<EndpointId, ApiError> {
     let id = call.path("endpoint_id")?;
     call.state.limiters.endpoint(id)?;
     Ok(id)
 }
 
-/// An endpoint with its secret, which is shown this once.
+/// An endpoint with its secret. No later response shows the secret.
 #[derive(Serialize)]
 struct SecretBody<'a> {
     #[serde(flatten)]
@@ -169,7 +169,7 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
 }
 
-/// A parked event.
+/// A parked event: its endpoint has not accepted it.
 #[derive(Serialize)]
 struct ParkedBody<'a> {
     sequence: u64,
@@ -178,7 +178,7 @@ struct ParkedBody<'a> {
     first_failed_at: Option<Timestamp>,
     next_attempt_at: Option<Timestamp>,
     last: Option<&'a ShownAttempt>,
-    /// None for an event of a user, if the caller may not read users.
+    /// `None` for an event of a user if the caller may not read users.
     event: Option<ShownEvent<'a>>,
 }
 

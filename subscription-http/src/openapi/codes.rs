@@ -1,9 +1,9 @@
 //! The codes of problems, each with its status and its meaning to a caller.
 
-/// A row of the table.
+/// A row of the table: the status, the code, and its meaning.
 type Code = (u16, &'static str, &'static str);
 
-/// The codes by status, as in the contract.
+/// All codes, ordered by status.
 #[rustfmt::skip] // A row is a line.
 pub(super) static CODES: [Code; 63] = [
     (400, "malformed_json", "The body is not valid JSON, is incomplete, or has the same field twice."),
@@ -71,7 +71,7 @@ pub(super) static CODES: [Code; 63] = [
     (503, "overloaded", "The server took too long or had too many requests, or the record was changed by too many requests: try again."),
 ];
 
-/// The row of a code.
+/// Finds the row of a code.
 pub(super) fn row(code: &str) -> Option<&'static Code> {
     CODES.iter().find(|(_, other, _)| *other == code)
 }

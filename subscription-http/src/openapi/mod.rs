@@ -1,8 +1,8 @@
 //! The OpenAPI document, composed of three sources; tests check that they agree.
 //!
-//! The route table gives paths, security and most problems. `operations.json` describes each route in words,
-//! `components.json` holds the schemas, both written by hand. The document is composed once, at the first
-//! request for it.
+//! The route table gives paths, security and most problems. Two files are written by hand: `operations.json` describes
+//! each route in words, and `components.json` has the schemas. The document is composed once, at the first request for
+//! it.
 
 mod codes;
 mod operations;
@@ -28,7 +28,7 @@ pub(crate) use self::text::Prepared;
 /// The number of settings that routes depend on.
 const SETTINGS: usize = SelfService::ALL.len() + ApiPart::ALL.len();
 
-/// A document for each combination of these settings; the bits of its place say which are set.
+/// One document for each combination of these settings. Each bit of the index says whether one setting is on.
 static DOCUMENTS: [OnceLock<Prepared>; 1 << SETTINGS] = [const { OnceLock::new() }; 1 << SETTINGS];
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
@@ -42,13 +42,13 @@ pub fn openapi_json() -> &'static str {
     document(Served::ALL).text()
 }
 
-/// The OpenAPI 3.1 document of an [`Api`](crate::Api) with these parts, where people may make these changes to
-/// their own subscriptions.
+/// The OpenAPI 3.1 document of an [`Api`](crate::Api) with these `parts`. `self_service` lists the changes that people
+/// may make to their own subscriptions.
 pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'static str {
     document(Served { self_service, parts, surface: Surface::Whole }).text()
 }
 
-/// The document, ready to be sent.
+/// The document of these settings, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     let changes = SelfService::ALL.iter().map(|change| with.self_service.contains(change));
     let parts = ApiPart::ALL.iter().map(|part| with.has(*part));
@@ -58,7 +58,7 @@ pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     document.get_or_init(|| Prepared::new(compose(with)))
 }
 
-/// The document, with its members in the order in which people read them.
+/// The document, with its members in a good order for readers.
 #[derive(Serialize)]
 struct Document<'a> {
     openapi: &'static str,
@@ -107,7 +107,7 @@ fn described(areas: &[Area]) -> impl Iterator<Item = (&Area, &Operation, &'stati
     })
 }
 
-/// True if an operation of the area is served.
+/// True if at least one operation of the area is served.
 fn is_served(area: &Area, with: Served<'_>) -> bool {
     described(std::slice::from_ref(area)).any(|(_, _, route)| route.is_served(with))
 }
@@ -148,7 +148,7 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
     described
 }
 
-/// The security requirement of a route; the scope of the client is a role.
+/// The security requirement of a route. The scope of the client is listed as a role.
 fn security(route: &Route) -> Value {
     match route.needs {
         Needs::Nothing | Needs::Loopback | Needs::Signature => json!([]),

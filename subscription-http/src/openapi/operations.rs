@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The areas in the order of the document. The file is part of the program, and a test parses it.
+/// The areas in the order of the document. The file is built into the program, and a test checks that it can be parsed.
 pub(super) fn areas() -> Vec<Area> {
     serde_json::from_str(include_str!("operations.json")).unwrap_or_default()
 }
@@ -31,7 +31,7 @@ pub(super) struct Operation {
     /// Names in `components.parameters`, without `x-request-id`, which every operation has.
     #[serde(default)]
     pub(super) parameters: Vec<String>,
-    /// The schema of the body, if there is one.
+    /// The name of the schema of the request's body. `None` if the request has no body.
     pub(super) body: Option<String>,
     /// The responses that are not problems.
     pub(super) responses: Vec<Response>,
@@ -54,7 +54,7 @@ pub(super) struct Response {
     pub(super) links: Option<Links>,
 }
 
-/// Operations that take a field of a response's body as a parameter.
+/// Links to operations that accept a field of the response's body as a parameter.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Links {

@@ -1,4 +1,4 @@
-//! The responses of an operation: its own, and the problems that can occur.
+//! The responses of an operation in the document: the responses of its description, and the problems that can occur.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::codes;
 use super::operations::{Operation, Response};
 use crate::api::routes::{self, Needs, Route};
 
-/// Every response by its status.
+/// All responses of an operation, by their status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {
     let own = operation.responses.iter().map(|response| (response.status, own(response, route)));
     let mut by_status: BTreeMap<u16, Vec<_>> = BTreeMap::new();
@@ -49,7 +49,7 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
             all.extend(["token_missing", "token_invalid", "token_expired"]);
             all.extend(["session_revoked", "session_expired"]);
         }
-        // An expired token is accepted, and so is a session that has ended.
+        // There are no codes for an expired token or an ended session, because these routes accept both.
         Needs::BearerEvenExpired => all.extend(["token_missing", "token_invalid"]),
         Needs::Signature => all.push("signature_invalid"),
         Needs::Nothing | Needs::Loopback | Needs::Client | Needs::Scope(_) => {}
@@ -97,7 +97,7 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     let meanings: Vec<_> =
         codes.iter().map(|(code, meaning)| format!("- `{code}`: {meaning}")).collect();
     let names: Vec<_> = codes.iter().map(|(code, _)| *code).collect();
-    // The schema is the reference alone, because client generators fail on one that narrows it.
+    // The schema is only the reference to `Problem`. A narrower schema would make client generators fail.
     let schema = json!({ "$ref": "#/components/schemas/Problem" });
     json!({
         "description": meanings.join("\n"),
@@ -107,8 +107,8 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     })
 }
 
-/// These headers of a response, with those that every response has. A component has the name of its header in
-/// lower case.
+/// The headers of a response: those in `own`, and those that every response of the route has. The component of a header
+/// has its name in lower case.
 fn headers(route: &Route, own: &[&str]) -> Value {
     let mut names = [own, &["x-request-id", "x-content-type-options"]].concat();
     if routes::is_private(route.pattern) {

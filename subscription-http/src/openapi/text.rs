@@ -28,7 +28,7 @@ impl Prepared {
         &self.text
     }
 
-    /// The text, without a copy.
+    /// The bytes of the text, without a copy.
     pub(crate) fn bytes(&'static self) -> Bytes {
         Bytes::from_static(self.text.as_bytes())
     }

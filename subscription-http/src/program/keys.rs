@@ -1,9 +1,9 @@
-//! The key file: keys that sign access tokens, server keys for refresh tokens and client keys, and the key
+//! The key file. It holds keys that sign access tokens, server keys for refresh tokens and client keys, and the key
 //! that authenticates cursors.
 //!
-//! Each list begins with the next key, which is not used yet. `key rotate` starts to use it and creates
-//! another. So every instance knows a key for a whole rotation before anything is signed with it, and
-//! instances can be restarted one after the other.
+//! Each list begins with the next key, which is not used yet. `key rotate` starts to use that key and creates another
+//! next key. So every instance has each key one rotation before it signs anything, and instances can be restarted one
+//! after the other.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -21,7 +21,7 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
-/// The number of former keys of each kind that still verify.
+/// The number of old keys of each kind that still verify signatures.
 const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\
@@ -30,7 +30,7 @@ const HEAD: &str = "\
 # others only verify what they signed. `subscription-http key rotate` adds a key at the front.
 ";
 
-/// The keys, as their file holds them.
+/// The keys, in the format of the key file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Keys {
@@ -53,7 +53,7 @@ struct ServerKey {
 }
 
 impl Keys {
-    /// Creates new keys, of each kind the one in use and the next.
+    /// Creates new keys: for each kind the key in use and the next key.
     pub(crate) fn generate() -> Result<Self, Failure> {
         Ok(Self {
             cursor: random()?,
@@ -78,8 +78,8 @@ impl Keys {
         Ok(())
     }
 
-    /// The next id that neither a key nor an endpoint has: an endpoint's secret must not be derived from another key
-    /// of the same id. Ids wrap around at 255.
+    /// The next id that neither a key nor an endpoint uses. If an endpoint names an id whose key is gone, a new key
+    /// with this id would derive a wrong secret for the endpoint. Ids wrap around at 255.
     fn unused_id(&self, named: Option<&BTreeSet<u8>>) -> Result<u8, Failure> {
         let newest = self.server.first().map_or(0, |newest| newest.id);
         let is_free = |id: &u8| {
@@ -97,7 +97,7 @@ impl Keys {
         self.server.iter().skip(RETIRED_MAX + 1).any(|key| !named.contains(&key.id))
     }
 
-    /// Reads the file. Returns `None` if there is none.
+    /// Reads the key file. Returns `None` if the file does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let failure = |why: &dyn Display| Failure(format!("the keys in {}: {why}", path.display()));
         let text = match std::fs::read_to_string(path) {
@@ -109,7 +109,7 @@ impl Keys {
         if mode.permissions().mode() & 0o077 != 0 {
             return Err(failure(&"others can read them: chmod 600 the file, and rotate the keys"));
         }
-        // The parser's own error quotes the text, which may be a key.
+        // The parser's error is not shown: it quotes the text, which may be a key.
         let form = "they are not of the form that `subscription-http key rotate` writes";
         let keys: Self = toml::from_str(&text).map_err(|_| failure(&form))?;
         if keys.signing.len() < 2 || keys.server.len() < 2 {
@@ -120,14 +120,14 @@ impl Keys {
         Ok(Some(keys))
     }
 
-    /// Writes a new file beside its final name, so that little can fail when it is put in place. Only its
-    /// owner can read it.
+    /// Writes the keys to a temporary file in the same folder, so that little can fail when the file is later put in
+    /// place. Only its owner can read the file.
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
         beside.push(format!(".{}.new", std::process::id()));
         let new = NewKeys { path: path.to_owned(), beside: beside.into() };
-        // One may be left over from a process that was killed.
+        // A temporary file of this name may be left over from a process that was killed.
         std::fs::remove_file(&new.beside).ok();
         let written = || {
             let mut file =
@@ -168,8 +168,8 @@ pub(crate) struct NewKeys {
 }
 
 impl NewKeys {
-    /// Puts the file in place unless there is one, and reads it: of several processes that do so at once,
-    /// all get the keys of the first.
+    /// Puts the file in place if there is no key file yet, then reads the key file. If several processes do this at the
+    /// same time, all of them get the keys of the first.
     pub(crate) fn create(self) -> Result<Keys, Failure> {
         let linked = match std::fs::hard_link(&self.beside, &self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
@@ -182,7 +182,7 @@ impl NewKeys {
         Keys::read(&self.path)?.ok_or_else(|| self.failure(&io::ErrorKind::NotFound.into()))
     }
 
-    /// Replaces the file that there is.
+    /// Replaces the existing key file.
     pub(crate) fn replace(self) -> Result<(), Failure> {
         let renamed = std::fs::rename(&self.beside, &self.path).and_then(|()| self.sync());
         renamed.map_err(|error| self.failure(&error))

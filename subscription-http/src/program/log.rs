@@ -1,7 +1,7 @@
 //! The log on standard error: readable lines on a terminal, JSON lines elsewhere.
 //!
-//! A thread writes the lines from a bounded queue. If standard error blocks (a pipe that nobody reads, a
-//! stopped terminal), lines are dropped and counted, and requests are not held up.
+//! A thread writes the lines from a bounded queue. If standard error blocks (a pipe that nobody reads, a stopped
+//! terminal), lines are dropped and counted, and requests do not wait.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -16,34 +16,34 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Maximum size of the queue: some 16,000 lines.
+/// Maximum size of the queue in bytes: about 16,000 lines.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// Capacity that the queue keeps after a write; more is freed.
+/// Capacity in bytes that the queue retains after a write. Memory above it is freed.
 const QUEUE_BYTES_KEPT: usize = 64 << 10;
 
-/// How long the thread waits for more lines before it writes. Without the pause, each line of a busy server
-/// would wake the thread and be a system call of its own.
+/// How long the thread waits for more lines before it writes. Without this pause, each line of a busy server would wake
+/// the thread and need its own system call.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How long the end of the program waits for the queue to be written.
+/// How long the program waits at its end until the queue is written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long to wait before a write that would have blocked is retried.
+/// Pause before a write is retried that would have blocked.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// The log of the program. Dropping it waits until the queue is written, for a second at most.
+/// The log of the program. Dropping this value waits until the queue is written, but at most one second.
 pub(crate) struct Log(Arc<Queue>);
 
 impl Log {
     /// Starts to log to standard error.
     pub(crate) fn start(level: LevelFilter) -> io::Result<Self> {
-        // A file of its own: a blocked write would hold the lock of std's handle.
+        // The thread has its own file handle: a blocked write through std's handle would hold the lock of that handle.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let queue = Arc::new(Queue::default());
         let writing = Arc::clone(&queue);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writing.run(stderr))?;
-        // Otherwise a failed write is reported on standard error, which fails as well and panics.
+        // By default, tracing reports a failed write on standard error. That report would also fail, and panic.
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(Arc::clone(&queue))
             .log_internal_errors(false);
@@ -89,7 +89,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// True while the thread waits for lines, all others being written.
+    /// True while the thread waits for new lines. All earlier lines are written then.
     idle: bool,
 }
 
@@ -106,8 +106,8 @@ impl Queue {
         loop {
             self.take(&mut lines);
             let lost = self.lost.load(Ordering::Relaxed);
-            // Logged now, as the queue has room again. Not while writes fail: that line would be lost
-            // itself, and cause another.
+            // The warning is logged now, because the queue has room again. It is not logged while writes fail: the
+            // warning would be lost too, and cause a further warning.
             if works && lost > reported {
                 tracing::warn!(lost = lost - reported, "log lines were lost");
                 reported = lost;
@@ -140,7 +140,7 @@ impl Queue {
 }
 
 impl Write for &Queue {
-    /// Adds a line, or counts it as lost if the queue is full. Never blocks on the thread.
+    /// Adds a line, or counts it as lost if the queue is full. Does not wait for the thread that writes.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut waiting = self.lock();
         if waiting.lines.len() + line.len() > QUEUE_BYTES_MAX {
@@ -160,7 +160,8 @@ impl Write for &Queue {
     }
 }
 
-/// Writes all lines. Another program that shares standard error may have made it non-blocking.
+/// Writes all lines. A write that would block is retried, because another program that shares standard error may have
+/// made it non-blocking.
 fn write(to: &mut impl Write, mut lines: &[u8]) -> io::Result<()> {
     while !lines.is_empty() {
         match to.write(lines) {

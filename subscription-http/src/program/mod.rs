@@ -1,4 +1,4 @@
-//! The program: its commands, and the command line that they are read from.
+//! The program: its command line and its commands.
 
 pub(crate) mod background;
 pub(crate) mod commands;
@@ -115,7 +115,7 @@ enum KeyCommand {
     },
 }
 
-/// The reason why the program ends, for its user.
+/// The error message with which the program ends.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
@@ -132,7 +132,7 @@ impl fmt::Display for Failure {
 }
 
 impl<E: std::error::Error> From<E> for Failure {
-    /// The error with all of its causes.
+    /// Joins the messages of the error and of all its causes.
     fn from(error: E) -> Self {
         let mut message = error.to_string();
         let mut source = error.source();
@@ -148,8 +148,8 @@ impl<E: std::error::Error> From<E> for Failure {
 }
 
 impl Program {
-    /// Reads the command line, the environment and the settings file. After `--help`, and after a flag
-    /// that is wrong, the process exits.
+    /// Reads the command line, the environment and the settings file. With `--help`, or with a wrong flag, the process
+    /// exits.
     pub(crate) fn read() -> Result<Self, Failure> {
         let is_command = |word| Self::command().find_subcommand(word).is_some();
         let matches = command_line(std::env::args_os().any(is_command)).get_matches();

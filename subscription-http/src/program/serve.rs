@@ -1,4 +1,4 @@
-//! Serves requests until a signal stops it, and does the background work meanwhile.
+//! The command `serve`: serves requests and does the background work until a signal stops the process.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     let servers = Servers::new(&api.build(), settings, listeners)?;
     log_start(settings)?;
     log_unbilled_plans(&service).await;
-    // Caught before the address is printed: the reader of that line may send a signal at once.
+    // Signals are caught before the address is printed, because the reader of that line may send a signal at once.
     let mut signals = Signals::new()?;
     servers.tell_addresses(settings)?;
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
@@ -99,7 +99,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     Ok(())
 }
 
-/// The server of the API, and those of metrics and of the console where they have an address of their own.
+/// The server of the API. Metrics and the console have a server too if they have an address of their own, else `None`.
 struct Servers {
     public: Server,
     metrics: Option<Server>,
@@ -130,7 +130,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Runs until the stop.
+    /// Runs the servers until the stop.
     async fn run(self, stopped: impl Future<Output = ()> + Send, stop: &Stop) {
         let until = async |server: Option<Server>| match server {
             Some(server) => server.run(async { stop.wait().await }).await,
@@ -145,7 +145,7 @@ impl Servers {
     }
 }
 
-/// Applies the settings of requests.
+/// Applies the settings that concern requests.
 fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
     let api = api
         .trust_proxies(settings.trusted_proxies.clone())
@@ -170,7 +170,8 @@ fn send_events(
     api
 }
 
-/// Takes the webhooks of payment providers, and follows their subscriptions in the background.
+/// Receives the webhooks of payment providers, and updates the records from the provider's subscriptions in the
+/// background.
 fn follow(
     api: ApiBuilder,
     providers: Providers,
@@ -189,8 +190,9 @@ fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The limits of the server, with no more connections than the system allows open files. Some files are
-/// left for the store: a store that cannot open its own fails requests, while a caller can wait.
+/// The limits of the server. The number of connections is limited by the number of files that the system allows to be
+/// open. Some files are reserved for the store: without them requests would fail, while a caller without a connection
+/// only waits.
 fn limits(settings: &Settings) -> Limits {
     let limits = settings.server_limits();
     let workers = FILES_PER_WORKER * cores().get();

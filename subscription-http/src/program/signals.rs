@@ -11,7 +11,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Catches the signals: from now on they do not end the process by themselves.
+    /// Catches the signals. From now on, a signal no longer ends the process by itself.
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -35,7 +35,7 @@ impl Signals {
     }
 }
 
-/// Reads from `/proc` whether SIGHUP, signal 1 and so the lowest bit of the mask, is ignored.
+/// Reads from `/proc` whether the process ignores SIGHUP. SIGHUP is signal 1, so it is the lowest bit of the mask.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

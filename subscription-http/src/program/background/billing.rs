@@ -1,5 +1,5 @@
-//! The billing of the server: the job that takes the steps that are due, and the same work for a clock that is
-//! turned. While it is paused, after an import or by an operator, it takes no steps.
+//! The billing of the server: the job that executes the due steps of subscriptions, and the same work for a clock that
+//! is turned. While billing is paused, by an import or by an operator, no step is executed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,21 +20,22 @@ use super::jobs::{Job, Next, Stop};
 use super::process_clock::DueWork;
 use crate::program::commands::billing_pause;
 
-/// The steps of one round; and of one beside requests, after which the job pauses for as long as the round took.
+/// The maximum number of steps in one round. While requests arrive, a round is smaller, and the job then pauses for as
+/// long as the round took.
 const LIMIT: usize = 200;
 const LIMIT_BESIDE_REQUESTS: usize = 20;
 
-/// For this long after a request the job expects others.
+/// How long after a request the job expects further requests.
 const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 
 /// How often the payments to collect are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
-/// A payment that is due for longer is in the log, each day.
+/// A payment that is due for longer than a week is logged once a day.
 const WEEK: Duration = Duration::from_hours(7 * 24);
 const DAY: Duration = Duration::from_hours(24);
 
-/// Takes the steps of subscriptions that are due.
+/// Executes the steps of subscriptions that are due.
 #[derive(Debug, Clone)]
 pub(crate) struct BillingJob {
     billing: Billing,
@@ -47,17 +48,17 @@ pub(crate) struct BillingJob {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Held while the clock is turned, so that the turn takes the steps itself and counts them.
+    /// The lock that is held while the clock is turned, so that the advance executes the steps itself and counts them.
     turn: Arc<Mutex<()>>,
-    /// True if the log says that the billing is paused.
+    /// True if the last log line about a pause says that billing is paused.
     is_paused: AtomicBool,
     /// The number of steps that failed in the last round.
     failed: AtomicUsize,
-    /// When the payments to collect were counted last.
+    /// When the payments to collect were last counted.
     counted: Mutex<Option<Instant>>,
-    /// When the log last said that payments are not reported.
+    /// When the log last warned about payments that nobody has reported. The time is that of the process's clock.
     warned_at: Mutex<Option<Timestamp>>,
-    /// The number of requests when it was read last, and when it was last seen to grow.
+    /// The last number of requests that was read, and when it last differed from the one read before it.
     requests_seen: Mutex<(u64, Option<Instant>)>,
 }
 
@@ -71,12 +72,12 @@ impl BillingJob {
         Self { billing, store, metrics, requests, state: Arc::default() }
     }
 
-    /// The lock that whoever turns the clock holds meanwhile.
+    /// The lock that is held while the clock is turned.
     pub(crate) fn turn(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.state.turn)
     }
 
-    /// True if the billing is paused; the log says so once.
+    /// True if billing is paused. Each change is logged once.
     async fn is_paused(&self) -> Result<bool, Error> {
         let is_paused = billing_pause::find(&self.store).await?.is_some();
         self.metrics.billing_paused(is_paused);
@@ -102,9 +103,10 @@ impl BillingJob {
         seen.1.is_some_and(|at| at.elapsed() < REQUESTS_EXPECTED)
     }
 
-    /// Takes steps that are due, for the metrics and the log too.
+    /// Executes due steps, and reports them in the metrics and in the log.
     async fn round(&self, limit: usize) -> Result<Advanced, Error> {
-        // Steps that fail are tried first each time, and must not use up the limit for the others.
+        // Steps that failed are tried first in each round. The limit grows by their number, so that they do not
+        // displace other steps.
         let limit = limit.saturating_add(self.state.failed.load(Ordering::Relaxed));
         let begun = Instant::now();
         let advanced = self.billing.advance(limit).await?;
@@ -123,8 +125,9 @@ impl BillingJob {
         Ok(advanced)
     }
 
-    /// Counts the payments that are due and not reported, at most once an interval and up to two pages. One that is due
-    /// for long is in the log each day: nobody collects it, or nobody reports it.
+    /// Counts the payments that are due and not reported, at most once in [`COUNTED_EVERY`], and at most one page of
+    /// each status. A payment that is due for more than a week is logged once a day: nobody collects it, or nobody
+    /// reports it.
     async fn count_payments(&self) -> Result<(), Error> {
         let mut counted = self.state.counted.lock().await;
         if counted.is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
@@ -157,7 +160,8 @@ impl Job for BillingJob {
         "billing"
     }
 
-    /// One round. A stop waits for at most its commits, which take up to [`LIMIT`] steps together.
+    /// Executes one round. A stop waits at most for the commits of this round, which execute up to [`LIMIT`] steps
+    /// together.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let Ok(_turn) = self.state.turn.try_lock() else {
             return Ok(Next::At(self.billing.service().now()));
@@ -210,7 +214,7 @@ impl DueWork for BillingJob {
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
         let advanced = self.round(LIMIT).await?;
         if let Some(failure) = advanced.failure {
-            // The moment would never pass.
+            // A failed step stays due, so the clock would never get past this moment.
             return Err(Error::Store(StoreError::Damaged(failure.into())));
         }
         let status = match payments {

@@ -1,4 +1,4 @@
-//! Background work: each job in its own task, while this instance leads.
+//! The background work: while this instance leads, each job runs in its own task.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,29 +14,30 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::leader::Leader;
 
-/// The shortest and the longest pause between two runs of a job.
+/// The shortest pause between two runs of a job, and the default of the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// The pause after the first failure of a job, which doubles with each further one, and the longest.
+/// The pause after the first failure of a job, and the longest pause. The pause doubles with each further failure in a
+/// row.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_mins(1));
 
-/// How often an instance checks that it leads, and tries to.
+/// How often an instance checks whether it leads. An instance that does not lead tries to become the leader.
 const CHECKED_EVERY: Duration = Duration::from_secs(2);
 
-/// How often the log warns of clocks that differ, and the difference that is worth a warning.
+/// The minimum time between two warnings about clock skew, and the difference of clocks above which the log warns.
 const SKEW_WARNED_EVERY: Duration = Duration::from_mins(1);
 const SKEW_MAX: Duration = Duration::from_secs(5);
 
-/// How long a job may take to stop. A call of the store takes at most 10 seconds.
+/// How long the jobs may take to stop before they are aborted. A call of the store takes at most 10 seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A part of the background work.
 #[async_trait]
 pub(crate) trait Job: Send + Sync {
-    /// The name of the job in the log.
+    /// The name of the job in log lines.
     fn name(&self) -> &'static str;
 
-    /// Works on a limited number of records, and returns early once `stop` is set, between two commits.
+    /// Works on a limited number of records. Once `stop` is set, it returns early, between two commits.
     async fn run(&self, stop: &Stop) -> Result<Next, Error>;
 
     /// The longest pause between two runs.
@@ -44,29 +45,29 @@ pub(crate) trait Job: Send + Sync {
         PAUSES.1
     }
 
-    /// Called when the instance no longer leads, or the process ends.
+    /// Called when the job has stopped, because the instance no longer leads or the process ends.
     fn ended(&self) {}
 
-    /// Returns when the job is to run before its pause ends.
+    /// Returns when the job must run before its pause ends.
     async fn woken(&self) {
         std::future::pending::<()>().await;
     }
 }
 
-/// When a job wants to run again.
+/// The time of the next run of a job.
 #[derive(Clone, Copy)]
 pub(crate) enum Next {
-    /// At once: there is more to do.
+    /// Run again at once, because there is more to do.
     Again,
-    /// After this pause: there is more to do, and others are let work meanwhile.
+    /// Run again after this pause. There is more to do, but others can work during the pause.
     After(Duration),
-    /// At this moment, by the clock of the process.
+    /// Run again at this moment of the process's clock.
     At(Timestamp),
-    /// After the longest pause.
+    /// Run again after the longest pause.
     Idle,
 }
 
-/// Set when the instance no longer leads, or the process ends.
+/// A signal to stop. It is set when the instance no longer leads, or when the process ends.
 #[derive(Clone)]
 pub(crate) struct Stop(watch::Receiver<()>);
 
@@ -81,9 +82,9 @@ impl Stop {
         self.0.has_changed().is_err()
     }
 
-    /// Waits until it is set.
+    /// Waits until the stop is set.
     pub(crate) async fn wait(&self) {
-        // Nothing is ever sent: `changed` returns when the sender is dropped.
+        // The channel never carries a value: `changed` fails when the sender is dropped, which ends the loop.
         while self.0.clone().changed().await.is_ok() {}
     }
 }
@@ -96,7 +97,7 @@ pub(crate) struct BackgroundWork {
 }
 
 impl BackgroundWork {
-    /// Runs the jobs whenever this instance leads, until the process stops. Returns once no job runs.
+    /// Runs the jobs while this instance leads, until the process stops. Returns when no job runs any more.
     pub(crate) async fn run(&self, leader: &dyn Leader, stop: &Stop) {
         let mut running = None;
         let mut warned: Option<Instant> = None;
@@ -114,7 +115,7 @@ impl BackgroundWork {
                 (false, Some(jobs)) => {
                     tracing::warn!("this instance no longer leads");
                     end(jobs).await;
-                    // A job that was still at work may have set metrics of a leader.
+                    // A job that was still running may have set metrics that only a leader shows.
                     self.metrics.leads(false);
                 }
                 (_, unchanged) => running = unchanged,
@@ -153,13 +154,13 @@ impl BackgroundWork {
     }
 }
 
-/// Jobs that run, each in its task.
+/// The running jobs, each in its own task.
 struct Running {
     stopping: watch::Sender<()>,
     tasks: JoinSet<()>,
 }
 
-/// Stops the jobs, each after the commit that it is at.
+/// Stops the jobs. Each job finishes its current commit, unless [`STOP_TIMEOUT`] ends first.
 async fn end(Running { stopping, mut tasks }: Running) {
     drop(stopping);
     let ended = timeout(STOP_TIMEOUT, async { while tasks.join_next().await.is_some() {} });
@@ -169,7 +170,7 @@ async fn end(Running { stopping, mut tasks }: Running) {
     }
 }
 
-/// Runs a job again and again until it is to stop. A failure delays the next run.
+/// Runs a job again and again until the stop is set. A failure delays the next run.
 async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
     let mut failures = 0;
     while !stop.is_set() {
@@ -193,7 +194,7 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
         tokio::select! {
             () = sleep(pause) => {}
             () = stop.wait() => {}
-            // A job that fails is not run more often because there is more to do.
+            // A signal does not shorten the pause of a job that failed.
             () = job.woken(), if failures == 0 => {}
         }
     }

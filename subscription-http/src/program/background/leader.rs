@@ -1,27 +1,27 @@
-//! Decides which of several instances does the background work.
+//! The choice of the instance that does the background work.
 //!
-//! On PostgreSQL it is the one that holds a lock; over a file or in memory there is one instance, and it
-//! leads. For a moment two may lead, because a leader learns of its lost lock late: jobs write under the
-//! versions of records, so that this costs refused commits and nothing else.
+//! On PostgreSQL, the instance that holds a lock leads. With SQLite or in memory there is only one instance, and it
+//! leads. Two instances may lead for a moment, because a leader notices late that it has lost its lock. Jobs compare
+//! the versions of records when they write, so the only harm is a refused commit.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use subscription_core::store::LeaderLock;
 
-/// Tells whether this instance does the background work.
+/// Says whether this instance does the background work.
 #[async_trait]
 pub(crate) trait Leader: Send + Sync {
-    /// True if this instance leads now; called every two seconds.
+    /// True if this instance leads now. It is called every two seconds.
     async fn leads(&self) -> bool;
 
-    /// How far the clock of this machine is from the database's, as of the last call of `leads`.
+    /// The difference between the clocks of this machine and of the database, as of the last call of `leads`.
     fn skew(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// The only instance over its store.
+/// The leader of a store that only one instance can use.
 pub(crate) struct Alone;
 
 #[async_trait]
@@ -31,7 +31,7 @@ impl Leader for Alone {
     }
 }
 
-/// One of the instances over a PostgreSQL database.
+/// The lock in PostgreSQL, which one of several instances holds.
 #[async_trait]
 impl Leader for LeaderLock {
     async fn leads(&self) -> bool {

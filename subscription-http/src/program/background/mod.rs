@@ -1,4 +1,4 @@
-//! The work of the leader, and of every instance, in the background.
+//! The background work of the leader, and the clock of the process.
 
 pub(crate) mod billing;
 pub(crate) mod jobs;

@@ -1,7 +1,8 @@
-//! The clock of a process with `--clock manual`: it runs at normal speed with an offset, and can be turned.
+//! The clock of a process with `--clock manual`. It runs at normal speed with an offset to the machine's clock, and can
+//! be turned.
 //!
-//! The offset is a document, so that a restart continues from where the clock was. A database that has the
-//! document is never opened with the clock of the machine, by which its records would lie in the future.
+//! The offset is stored as a document, so that a restart continues with the same time. A database with this document is
+//! never opened with the machine's clock, because its records would lie in the future of that clock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +20,10 @@ use tokio::time::Instant;
 use crate::program::Failure;
 use crate::program::settings::{ClockKind, Settings};
 
-/// How long one advance works before it returns unfinished.
+/// Maximum time of one advance. After it, the advance returns unfinished.
 const WORK_MAX: Duration = Duration::from_secs(20);
 
-/// A clock that runs with an offset to the machine's, or is held at a moment.
+/// A clock that runs with an offset to the machine's clock, or stands still at a moment.
 #[derive(Debug)]
 pub(crate) struct ProcessClock {
     position: Mutex<Position>,
@@ -43,15 +44,15 @@ struct Offset {
 }
 
 impl ProcessClock {
-    /// The clock that the settings request; `None` is the machine's. Refuses a database that has an offset
-    /// where the clock is not manual. Only a server writes the first offset.
+    /// The clock that the settings request. `None` means the machine's clock, or that the database cannot be reached
+    /// yet. Fails if the database has an offset but the clock is not manual. Only a server writes the first offset.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,
         store: &Arc<dyn Store>,
     ) -> Result<Option<Arc<Self>>, Failure> {
         let found = match (document(store).await, settings.clock) {
-            // It cannot be reached yet, and a server waits for it.
+            // The database cannot be reached yet. A server waits until it can.
             (Err(StoreError::Unavailable(_)), ClockKind::System) => return Ok(None),
             (found, _) => found?,
         };
@@ -74,7 +75,7 @@ impl ProcessClock {
         Ok(Some(Arc::new(clock)))
     }
 
-    /// Stops the clock at a moment until it is released. A restart continues from there.
+    /// Stops the clock at a moment until [`ProcessClock::release`]. A restart continues from this moment.
     pub(crate) async fn hold(&self, at: Timestamp) -> Result<(), StoreError> {
         if matches!(*self.position(), Position::Held(since) if since == at) {
             return Ok(());
@@ -84,7 +85,7 @@ impl ProcessClock {
         Ok(())
     }
 
-    /// Lets a held clock run on.
+    /// Lets a clock that stands still run again.
     pub(crate) fn release(&self) {
         let mut position = self.position();
         if let Position::Held(at) = *position {
@@ -118,25 +119,25 @@ impl Clock for ProcessClock {
             Position::Held(at) => at,
             Position::Running(offset) => {
                 let micros = SystemClock.now().micros().saturating_add(offset);
-                // Only the far end of time is out of range: the clock stands still there.
+                // Only a moment after the last year is out of range: the clock stands still at its maximum.
                 Timestamp::from_micros(micros.max(0)).unwrap_or(Timestamp::MAX)
             }
         }
     }
 }
 
-/// How far a moment is ahead of the machine's clock.
+/// The number of microseconds that a moment is ahead of the machine's clock. It is negative for a moment in the past.
 fn offset_to(moment: Timestamp) -> i64 {
     moment.micros() - SystemClock.now().micros()
 }
 
-/// The key of the document.
+/// The key of the document with the offset.
 pub(crate) fn key() -> Result<DocumentKey, StoreError> {
     let id = "offset".parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
     Ok(DocumentKey { collection: Collection::named("server_clock"), id })
 }
 
-/// The document, if the clock was turned.
+/// The document with the offset. `None` if the database has never had a manual clock.
 async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
     store.get_as::<Document>(&key()?).await
 }
@@ -144,7 +145,8 @@ async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, Store
 /// The work that falls due as time passes. Billing implements it.
 #[async_trait]
 pub(crate) trait DueWork: Send + Sync + fmt::Debug {
-    /// The first moment up to `until` at which something is due, or was due before; `None` if nothing is.
+    /// The earliest moment up to `until` at which work is due. It may lie in the past. `None` if no work is due until
+    /// then.
     async fn next_due(
         &self,
         until: Timestamp,
@@ -156,12 +158,13 @@ pub(crate) trait DueWork: Send + Sync + fmt::Debug {
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error>;
 }
 
-/// Turns the clock for `POST /clock/advance`, and does what falls due on the way.
+/// Turns the clock for `POST /clock/advance`, and does the work that falls due on the way.
 #[derive(Debug)]
 pub(crate) struct ClockControl {
     clock: Arc<ProcessClock>,
     work: Box<dyn DueWork>,
-    /// Held by the advance that is running: the next one waits, and background work does not disturb it.
+    /// The lock that a running advance holds: the next advance waits for it, and the background job does no work
+    /// meanwhile.
     turn: Arc<tokio::sync::Mutex<()>>,
     work_max: Duration,
 }
@@ -182,16 +185,16 @@ impl TurnedClock for ClockControl {
         self.clock.now()
     }
 
-    /// Holds the clock at each moment at which something is due, and works there until nothing is.
+    /// Stops the clock at each moment at which work is due, and works there until no work is left.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
         let _turn = self.turn.lock().await;
-        // Also if the caller goes away in the middle of it.
+        // The clock is released even if the caller disconnects during the advance.
         let _running = ReleaseWhenDropped(&self.clock);
         let begun = Instant::now();
         let mut steps = 0;
         loop {
             let due = self.work.next_due(to, payments).await?;
-            // Work that was due before is done now: the clock is not turned back.
+            // Work that was due in the past is done at the present time, because the clock is never turned back.
             self.clock.hold(due.unwrap_or(to).max(self.now())).await?;
             if due.is_none() {
                 return Ok(Advanced { now: self.now(), steps, done: true });

@@ -1,4 +1,4 @@
-//! Upkeep: finishes deletions of accounts that were interrupted, and deletes what has expired.
+//! Upkeep: the job that finishes interrupted deletions of accounts, and deletes what has expired.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +11,14 @@ use subscription_core::{Error, SubscriptionService};
 
 use super::jobs::{Job, Next, Stop};
 
-/// The job that runs when the instance begins to lead, and every minute.
+/// The upkeep job. It runs when the instance begins to lead, and then every minute.
 pub(crate) struct Upkeep {
     pub(crate) service: SubscriptionService,
     pub(crate) auth: Authentication,
-    /// The endpoints that events are kept for until they are sent.
+    /// The webhook endpoints: an event is not deleted before it is sent to every enabled endpoint. `None` if the server
+    /// sends no webhooks.
     pub(crate) webhooks: Option<Webhooks>,
-    /// How long events are kept; `None` is for ever.
+    /// How long events are stored. `None` means for ever.
     pub(crate) events_kept: Option<Duration>,
     /// The number of deleted events, for `/metrics`.
     pub(crate) forgotten_events: Arc<AtomicU64>,
@@ -33,9 +34,9 @@ impl Job for Upkeep {
         Duration::from_mins(1)
     }
 
-    /// Each part deletes all that has expired.
+    /// Runs each part of the upkeep. Each deletes everything of its kind that has expired.
     async fn run(&self, stop: &Stop) -> Result<Next, Error> {
-        // One part that fails must not keep the others from their work.
+        // All parts run before the first error is returned, so that one failure does not prevent the others.
         let accounts = self.auth.finish_deletions().await;
         let sessions = self.auth.forget_ended_sessions().await;
         let requests = self.service.forget_expired_idempotency().await;
@@ -52,8 +53,8 @@ impl Job for Upkeep {
 }
 
 impl Upkeep {
-    /// Deletes all events that are too old, a batch in each commit, but none that is still to be sent to an enabled
-    /// endpoint.
+    /// Deletes all events that are too old, one batch in each commit. An event that must still be sent to an enabled
+    /// endpoint is not deleted.
     async fn delete_old_events(&self, stop: &Stop) -> Result<u64, Error> {
         let (Some(kept), mut deleted) = (self.events_kept, 0) else { return Ok(0) };
         let before = self.service.now().saturating_sub(kept);

@@ -1,4 +1,4 @@
-//! Calls of a running server, for commands.
+//! The client with which commands call a running server.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use url::Url;
 use crate::program::Failure;
 use crate::program::settings::Listen;
 
-/// The most time of a request, which is more than one for events waits.
+/// The time-out of a request. It is longer than a request for events waits.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The server that a command calls.
@@ -36,7 +36,7 @@ pub(crate) struct ApiClient {
 }
 
 impl ApiClient {
-    /// Without a file, the client-id is `name`.
+    /// Creates a client. If the arguments name no file with a client-id, the client-id is `name`.
     pub(crate) fn new(args: &ApiArgs, name: &str) -> Result<Self, Failure> {
         let api = args.api.clone();
         HttpFetch::check(&api)
@@ -55,7 +55,7 @@ impl ApiClient {
         url
     }
 
-    /// The status and the body of a response.
+    /// Sends a request, and returns the status and the body of its response.
     pub(crate) async fn call(
         &self,
         method: Method,

@@ -1,7 +1,7 @@
 //! The pause of the billing, and the commands `billing pause`, `billing resume` and `billing status`.
 //!
-//! Imported subscriptions may be long due, and another system may still bill them. So an import pauses the
-//! billing by a document, until an operator resumes it. After a backup was restored, an operator pauses it.
+//! Imported subscriptions may be long due, and another system may still bill them. So an import stores a document that
+//! pauses billing until an operator resumes it. After a backup was restored, an operator pauses billing by a command.
 
 use std::sync::Arc;
 
@@ -44,12 +44,13 @@ fn key() -> Result<DocumentKey, StoreError> {
     Ok(DocumentKey { collection: Collection::named("billing_pause"), id })
 }
 
-/// The document, if the billing is paused.
+/// The document that pauses billing. `None` if billing is not paused.
 pub(crate) async fn find(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, StoreError> {
     store.get_as::<Document>(&key()?).await
 }
 
-/// The document that pauses the billing. An import stores it with the records, so that they are never without it.
+/// Creates the document that pauses billing. An import stores it together with the records, so that billing never sees
+/// the records without it.
 pub(crate) fn document(reason: &str, now: Timestamp) -> Result<Document, StoreError> {
     let body = format!("{{\"reason\":\"{reason}\",\"since\":\"{now}\"}}").into();
     let version = Version::FIRST;

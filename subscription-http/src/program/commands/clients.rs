@@ -124,7 +124,7 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
     Ok(())
 }
 
-/// A client as one line of `client list`.
+/// Formats a client as one line of `client list`.
 fn line(client: &Client) -> String {
     let Client { id, name, kind, source, .. } = client;
     let scopes: Vec<_> = client.scopes.iter().map(|scope| scope.as_str()).collect();
@@ -144,7 +144,7 @@ fn line(client: &Client) -> String {
     line
 }
 
-/// A client that is not revoked any more, and what else it needs.
+/// The message for a client that was restored: it also says what the client still needs before it can call.
 fn restored(client: &Client) -> String {
     let id = &client.id;
     if client.left_at.is_some() {

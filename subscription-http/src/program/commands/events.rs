@@ -12,9 +12,9 @@ use super::api_client::{ApiArgs, ApiClient, refusal};
 use crate::program::Failure;
 use crate::program::signals::Signals;
 
-/// The seconds that a request waits for an event.
+/// How many seconds a request waits for an event.
 const WAIT: u64 = 25;
-/// The pause before a request is repeated that got no response.
+/// The pause before a failed request is repeated.
 const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -45,9 +45,9 @@ struct Page {
     last: u64,
 }
 
-/// The reason why a request has no page.
+/// The reason why a request returned no page.
 enum Refused {
-    /// Another attempt may succeed.
+    /// A temporary failure: another attempt may succeed.
     ForNow(String),
     ForEver(Failure),
 }
@@ -71,7 +71,7 @@ async fn print_events(command: EventsCommand) -> Result<(), Failure> {
     let reader = Reader::new(&command)?;
     let mut after = command.after;
     if command.follow && after.is_none() {
-        // After the end of the feed there is nothing but the response that says where that is.
+        // A request after the highest sequence returns no events, but its response has the sequence of the last event.
         after = Some(reader.page(Some(i64::MAX.unsigned_abs()), 0, true).await?.last);
     }
     loop {
@@ -84,7 +84,7 @@ async fn print_events(command: EventsCommand) -> Result<(), Failure> {
     }
 }
 
-/// Prints each event as a line; false if nobody reads them any more.
+/// Prints each event as a line. Returns false if the reader of standard output has closed it.
 fn print_lines(events: &[Box<RawValue>]) -> Result<bool, Failure> {
     let mut output = std::io::stdout().lock();
     let printed = events.iter().try_for_each(|event| writeln!(output, "{event}"));
@@ -103,7 +103,7 @@ impl Reader {
         Ok(Self { api: ApiClient::new(&command.api, "events-command")?, filter })
     }
 
-    /// A page of events. A reader who follows the feed waits until the server can be reached again.
+    /// Requests a page of events. If `follows` is true, a temporary failure is retried until the request succeeds.
     async fn page(&self, after: Option<u64>, wait: u64, follows: bool) -> Result<Page, Failure> {
         loop {
             match self.request(after, wait).await {

@@ -1,4 +1,4 @@
-//! The commands of the program that do not serve.
+//! The commands of the program that do not start the server.
 
 pub(crate) mod api_client;
 pub(crate) mod billing_pause;

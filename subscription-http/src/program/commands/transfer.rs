@@ -1,4 +1,5 @@
-//! `export` and `import`: all records of a store to a file, and from the file into another store.
+//! The commands `export` and `import`: they write all records of a store to a file, and read such a file into another
+//! store.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -29,7 +30,7 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    // It holds personal data: only its owner may read it.
+    // The file contains personal data, so only its owner may read it.
     let mut options = File::options();
     options.write(true).create(true).truncate(true).mode(0o600);
     let file = options.open(&part).map_err(failure)?;
@@ -52,7 +53,8 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Reads an exported file into an empty database, and pauses its billing unless the file is taken as it is.
+/// Reads an exported file into an empty database. Unless `as_is` is set, the import also pauses billing, disables
+/// webhook endpoints and resets a clock that was turned.
 pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Result<(), Failure> {
     let failure =
         |error: std::io::Error| Failure(format!("cannot read {}: {error}", path.display()));
@@ -100,14 +102,15 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
 /// The changes that an import made to documents.
 #[derive(Default)]
 struct Changed {
-    /// A clock that was turned is the machine's again.
+    /// True if a clock was turned, and the database now uses the machine's clock again.
     clock: bool,
     /// The number of endpoints that were disabled.
     endpoints: usize,
 }
 
 impl Changed {
-    /// Disables endpoints, and leaves out the offset of a clock that was turned, and a pause that another one replaces.
+    /// Edits one document of the import. Disables an endpoint. Returns `None` to omit the offset of a clock that was
+    /// turned, and an old pause, which a new one replaces.
     fn edit(
         &mut self,
         document: Document,
@@ -132,7 +135,7 @@ async fn open(settings: &Settings) -> Result<Opened, Failure> {
     Opened::new(settings, false).await
 }
 
-/// A progress bar on standard error; indicatif hides it where that is not a terminal.
+/// A progress bar on standard error. indicatif hides it if standard error is not a terminal.
 pub(crate) fn bar(bytes: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::new(bytes.unwrap_or_default());
     let counts = if bytes.is_some() { "{bytes}/{total_bytes}" } else { "{human_pos}/{human_len}" };

@@ -1,4 +1,4 @@
-//! The public clients of the settings file.
+//! The public clients that the settings file configures.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use subscription_core::{Error, ErrorKind};
 use crate::program::Failure;
 use crate::program::settings::{ConfiguredClient, Mode, Settings};
 
-/// How long to wait before the clients are stored again, while the database cannot be reached.
+/// Pause between two attempts to store the clients while the database cannot be reached.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The clients of the settings file.
+/// The clients of the settings file, checked but not stored yet.
 pub(crate) struct Configured {
     clients: Vec<NewClient>,
-    /// True if clients that left the settings file are refused. Not in development, which refuses nobody
-    /// and may run over the records of production by mistake.
+    /// True if clients that were removed from the settings file are refused. False in development mode: that mode
+    /// refuses nobody, and it may be started with the production database by mistake.
     refuses_others: bool,
 }
 
@@ -37,7 +37,7 @@ impl Configured {
         Ok(Self { clients, refuses_others: settings.mode == Mode::Production })
     }
 
-    /// Stores the clients: now, or as soon as the database can be reached.
+    /// Stores the clients. If the database cannot be reached, a task retries in the background until it can.
     pub(crate) async fn store(self, auth: &Authentication) -> Result<(), Failure> {
         match self.attempt(auth).await {
             Err(None) => {}
@@ -58,7 +58,7 @@ impl Configured {
         Ok(())
     }
 
-    /// Stores the clients. The error is `None` if the database cannot be reached.
+    /// Tries once to store the clients. The error is `None` if the database cannot be reached.
     async fn attempt(&self, auth: &Authentication) -> Result<(), Option<Failure>> {
         let failed = |id: &str, error: Error| {
             (error.kind() != ErrorKind::Unavailable)

@@ -1,7 +1,7 @@
-//! Opens all that a server needs, or reports everything that is missing at once.
+//! The start of a server: opens everything that it needs, or reports everything that is missing in one error.
 //!
-//! The checks that create no file come first, those of the ports too: a start that fails leaves neither a
-//! database nor keys behind.
+//! All checks that create no file run first, also those of the ports. So a start that fails there creates neither a
+//! database nor keys.
 
 mod configured_clients;
 mod identity;
@@ -46,7 +46,7 @@ pub(crate) struct Ready {
     pub(crate) listeners: Listeners,
 }
 
-/// The ports of the API, and of metrics and the console where they have an address of their own.
+/// The listener of the API, and those of metrics and of the console. `None` if they have no address of their own.
 pub(crate) struct Listeners {
     pub(crate) public: TcpListener,
     pub(crate) metrics: Option<TcpListener>,
@@ -66,8 +66,8 @@ impl Ready {
         let key_file = KeyFile::find(settings)?;
         let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
-            // Asks an existing database for its clients, so that they are in the same report. A database
-            // that cannot be opened is reported by the next start.
+            // The clients of an existing database are read too, so that the same report says if none can call. If the
+            // database cannot be opened, the next start reports that.
             if settings.database().is_ok_and(|database| database.exists())
                 && let Ok(opened) = Opened::new(settings, false).await
             {
@@ -140,8 +140,7 @@ pub(crate) fn service(settings: &Settings, opened: &Opened) -> Billing {
     Billing::new(service, settings.billing.clone())
 }
 
-/// The settings that production mode needs and that are missing, as far as this is known before the
-/// database is open.
+/// The missing settings that production mode needs, as far as they are known before the database is opened.
 fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'static str> {
     let database = settings.database();
     let lacks_clients = settings.mode == Mode::Production
@@ -158,13 +157,13 @@ fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'sta
     .collect()
 }
 
-/// True if no client could call. A database that does not respond now may have clients.
+/// True if no client could call the server. False if the database does not respond now, because it may have clients.
 async fn lacks_clients(settings: &Settings, opened: &Opened) -> bool {
     if settings.mode == Mode::Development || !settings.clients.is_empty() {
         return false;
     }
     let known = opened.store.list_as::<Client>(ClientQuery::All).await;
-    // A settings file without clients revokes those that an earlier one added.
+    // Clients that an earlier settings file added do not count: this settings file has no clients, so they are refused.
     let can_call = |client: &Client| client.is_live() && client.source == ClientSource::Command;
     known.is_ok_and(|known| !known.items.iter().any(|client| can_call(client)))
 }
@@ -188,7 +187,8 @@ fn check_development(settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// The keys: read from their file, or new and not in place yet at the first start in development.
+/// The keys. They are read from the key file. At the first start in development mode they are new, and their file is
+/// not in place yet.
 enum KeyFile {
     Read(Keys),
     New(NewKeys),
@@ -198,7 +198,7 @@ impl KeyFile {
     fn find(settings: &Settings) -> Result<Option<Self>, Failure> {
         let in_memory = settings.database().is_ok_and(|database| database == Database::Memory);
         if in_memory && settings.keys.is_none() {
-            // Records that end with the process need no keys that outlive it.
+            // Records in memory are lost when the process ends, so the keys need not be stored.
             return Ok(Some(Self::Read(Keys::generate()?)));
         }
         let path = settings.key_file();
@@ -231,7 +231,7 @@ pub(crate) fn authenticate(
     Ok(auth.settings(tokens).build())
 }
 
-/// The store and the clients, for a command. Nobody signs in, so the verifier is never called.
+/// Opens the store and the authentication for a command. Nobody signs in, so the identity verifier is never called.
 pub(crate) async fn authentication(
     settings: &Settings,
 ) -> Result<(Opened, Authentication), Failure> {
@@ -245,7 +245,7 @@ pub(crate) async fn authentication(
     Ok((opened, auth))
 }
 
-/// The server keys that endpoints of the database name. A database that does not exist yet has none.
+/// The ids of the server keys that webhook endpoints in the database use. Empty if the database does not exist yet.
 pub(crate) async fn server_keys_named(settings: &Settings) -> Result<BTreeSet<u8>, Failure> {
     if !settings.database()?.exists() {
         return Ok(BTreeSet::new());

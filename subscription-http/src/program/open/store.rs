@@ -1,4 +1,4 @@
-//! Opens the store that the settings name, with its cache and its metrics.
+//! The store that the settings name, with its cache and its metrics.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub(crate) struct Opened {
     /// The store as the service uses it: cached and measured.
     pub(crate) store: Arc<dyn Store>,
     pub(crate) metrics: StoreMetrics,
-    /// Given after each commit of events.
+    /// The signal that is sent after each commit of events.
     pub(crate) event_signal: EventSignal,
-    /// The clock that can be turned, where the settings request one.
+    /// The clock that can be turned. `None` if the settings choose the clock of the machine.
     pub(crate) process_clock: Option<Arc<ProcessClock>>,
     inner: Inner,
 }
@@ -37,8 +37,8 @@ enum Inner {
 }
 
 impl Opened {
-    /// Opens the store for a server or for a command. Only a server waits until the database can be
-    /// reached, and listens for the changes of other instances.
+    /// Opens the store for a server or for a command. Only a server waits until the database can be reached. Only a
+    /// server listens for the changes of other instances.
     pub(crate) async fn new(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
         let mut opened = Self::with_system_clock(settings, is_server).await?;
         match ProcessClock::open(settings, is_server, &opened.store).await {
@@ -86,7 +86,7 @@ impl Opened {
         }
     }
 
-    /// Signals the events that are committed to a store.
+    /// Wraps a store so that `event_signal` is sent after each commit of events.
     fn over(store: impl Store + 'static, metrics: StoreMetrics, inner: Inner) -> Self {
         let event_signal = EventSignal::default();
         let signal = event_signal.clone();
@@ -94,7 +94,7 @@ impl Opened {
         Self { store, metrics, event_signal, process_clock: None, inner }
     }
 
-    /// The clock of the process.
+    /// The clock of the process: the one that can be turned, or that of the machine.
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
         match &self.process_clock {
             Some(clock) => Arc::<ProcessClock>::clone(clock),
@@ -102,7 +102,7 @@ impl Opened {
         }
     }
 
-    /// Decides whether this instance does the background work.
+    /// The [`Leader`] that decides whether this instance does the background work.
     pub(crate) fn leader(&self) -> Box<dyn Leader> {
         match &self.inner {
             Inner::Memory | Inner::Sqlite(_) => Box::new(Alone),
@@ -110,7 +110,7 @@ impl Opened {
         }
     }
 
-    /// Writes all records to a file. A store in memory has none.
+    /// Writes all records to a file. For a store in memory this writes nothing.
     pub(crate) async fn export(
         &self,
         to: impl AsyncWrite + Unpin + Send,
@@ -123,7 +123,7 @@ impl Opened {
         }
     }
 
-    /// Reads all records from a file, unless the store is in memory.
+    /// Reads all records from a file. For a store in memory this reads nothing.
     pub(crate) async fn import(
         &self,
         from: impl AsyncBufRead + Unpin + Send,
@@ -157,7 +157,7 @@ fn cached<S: Store>(
     (store, metrics)
 }
 
-/// Adds the name of the file to an error that lacks it.
+/// The error of a database file that was not opened. Adds the name of the file if the error lacks it.
 fn not_opened(path: &Path, error: OpenError) -> Failure {
     let (Failure(message), name) = (Failure::from(error), path.display().to_string());
     if message.contains(&name) {

@@ -1,4 +1,4 @@
-//! The background work for payment providers: applying events, and syncing page by page.
+//! The background work for payment providers: one job applies events, another syncs page by page.
 
 use std::time::Duration;
 
@@ -11,18 +11,19 @@ use tokio::time::Instant;
 
 use crate::program::background::jobs::{Job, Next, Stop};
 
-/// How often the events that wait are counted.
+/// How often the waiting events are counted.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
-/// The events of one round. The store has little to write when a round begins and ends, so short rounds are slow.
+/// Maximum number of events in one round. The store is little used at the start and the end of a round, so short rounds
+/// are slow.
 const EVENTS: usize = 1_000;
 
-/// Applies the events that are due: at once if this process stored one, else every second.
+/// The job that applies due events. It runs at once when this process has stored an event, else every second.
 pub(crate) struct ProviderJob {
     providers: Providers,
     service: SubscriptionService,
     stored: JobSignal,
     metrics: ProviderMetrics,
-    /// When the events that wait were counted last.
+    /// When the waiting events were last counted.
     counted: Mutex<Option<Instant>>,
 }
 
@@ -66,7 +67,7 @@ impl Job for ProviderJob {
         self.metrics.observed(&[], self.service.now());
     }
 
-    /// One round. A stop waits for at most its reads from providers, each of which has a time-out.
+    /// Executes one round. A stop waits at most for its reads from providers, and each read has a time-out.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);
@@ -78,10 +79,10 @@ impl Job for ProviderJob {
     }
 }
 
-/// Syncs the sources every night, and when a caller requests it.
+/// The job that syncs the sources every night, and when a caller requests it.
 pub(crate) struct ProviderSyncJob {
     providers: Providers,
-    /// The sync that this job is at.
+    /// The sync in progress: its source and its kind. `None` if no sync is in progress.
     running: Mutex<Option<(Slug, SyncKind)>>,
 }
 
@@ -97,7 +98,7 @@ impl Job for ProviderSyncJob {
         "provider-syncs"
     }
 
-    /// One page, so that a stop does not wait for more.
+    /// Syncs one page, so that a stop waits for one page at most.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let mut running = self.running.lock().await;
         if running.is_none() {

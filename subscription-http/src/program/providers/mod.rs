@@ -1,4 +1,5 @@
-//! Payment providers in the program: built from the settings, followed in the background, synced by a command.
+//! Payment providers in the program: they are built from the settings, two background jobs apply their changes, and a
+//! command syncs them.
 
 mod jobs;
 mod sync;
@@ -14,7 +15,8 @@ pub(crate) use self::sync::{ProviderCommand, run};
 use super::Failure;
 use super::settings::ProviderSettings;
 
-/// The providers over a service; `None` if none is configured. Warns of plans that do not exist.
+/// The providers of a service. `None` if no provider is configured. Logs a warning for each configured plan that does
+/// not exist.
 pub(crate) async fn open(
     configured: Vec<ProviderSettings>,
     service: &SubscriptionService,

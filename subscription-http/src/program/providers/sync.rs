@@ -14,7 +14,7 @@ use crate::program::open::{self, Opened};
 use crate::program::settings::{Database, Settings};
 use crate::program::{Failure, print};
 
-/// Where the events are that need a person.
+/// A hint for operators: where to find the events that need a person.
 const LISTED: &str = "GET /provider-events lists them";
 
 #[derive(Subcommand)]
@@ -80,7 +80,7 @@ fn chosen(names: &[Slug], source: Option<Slug>, is_one: bool) -> Result<Vec<Slug
     }
 }
 
-/// Says how a running server syncs, if it holds the file.
+/// Adds to the error how a running server can sync, if a server has the file in use.
 fn held(Failure(message): Failure) -> Failure {
     if message.contains("in use by another process") {
         return Failure(format!("{message}; or let the running server sync: POST /provider-syncs"));
@@ -95,7 +95,7 @@ struct Sync<'a> {
 }
 
 impl Sync<'_> {
-    /// Syncs all objects of these sources, and fails if one waits or failed.
+    /// Syncs all objects of these sources. Fails if an object waits or failed.
     async fn all(&self, sources: &[Slug]) -> Result<(), Failure> {
         let mut waiting = 0;
         let mut failed = 0;
@@ -135,7 +135,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Syncs one object of a source, and fails if it waits or failed.
+    /// Syncs one object in each of these sources. Fails if the object waits or failed.
     async fn one(&self, sources: &[Slug], object: &ExternalId) -> Result<(), Failure> {
         for source in sources {
             loop {
@@ -167,7 +167,7 @@ impl Sync<'_> {
     }
 }
 
-/// Shows the progress within a list; Stripe does not say how many objects there are.
+/// Shows the progress within a list. The total is unknown for Stripe, which does not say how many objects a list has.
 fn show(bar: &ProgressBar, step: &SyncStep) {
     bar.set_message(step.list);
     bar.set_position(step.list_read);

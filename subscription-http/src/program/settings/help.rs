@@ -1,4 +1,4 @@
-//! The settings that only the settings file has, with their help texts.
+//! The settings that exist only in the settings file, with their help texts.
 
 use std::fmt::Write as _;
 
@@ -41,7 +41,7 @@ pub(super) const LIMITS: [LimitKey; 8] = [
     ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| &mut limits.endpoint),
 ];
 
-/// The end of `--help`: the settings that have no flag.
+/// The last part of `--help`: the settings that have no flag.
 pub(crate) fn help() -> String {
     let mut text = "Settings that only the settings file has:\n".to_owned();
     #[rustfmt::skip] // A row is a line.

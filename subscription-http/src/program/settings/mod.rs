@@ -1,8 +1,8 @@
-//! The settings of the program: flags come first, then environment variables, then the settings file,
-//! then defaults.
+//! The settings of the program. A flag has priority over an environment variable, then comes the settings file, then
+//! the default.
 //!
-//! [`Settings`] describes each setting once: clap reads its flag, its variable and its help text, serde
-//! its key in the file. The file is read first; flags and variables then overwrite what it says.
+//! [`Settings`] describes each setting once: clap reads its flag, its variable and its help text, and serde reads its
+//! key in the file. The file is read first. Flags and variables then overwrite the values of the file.
 
 mod file;
 mod help;
@@ -31,7 +31,7 @@ use self::values::{Connections, DatabaseConnections, Limit};
 pub(crate) use self::webhooks::WebhookSettings;
 use super::Failure;
 
-/// The key file, unless another is named.
+/// The default name of the key file.
 const KEYS_FILE: &str = "subscription.keys";
 
 /// How the list of missing settings names the database.
@@ -76,7 +76,7 @@ pub(crate) struct Settings {
     /// The database: `sqlite://FILE`, `postgres://…`, or `memory:`, which loses everything when the
     /// process ends. [default in development: `sqlite://subscription.db`; required in production]
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    // Text, as clap would print a value that it cannot parse, with its password.
+    // The type is text, because clap prints a value that it cannot parse, and this value may contain a password.
     database: Option<String>,
 
     /// Maximum number of connections to PostgreSQL. [default: 16]
@@ -188,7 +188,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings file, then the flags and variables. A database URL must be one.
+    /// Reads the settings file, then the flags and variables. Fails if the database URL is not valid.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, Failure> {
         let file = matches.get_one::<PathBuf>("config").map(|path| file::read(path));
         let mut settings = file.transpose()?.unwrap_or_default();
@@ -213,7 +213,7 @@ impl Settings {
         }
     }
 
-    /// The database. In production mode it must be set: a default would create an empty file.
+    /// The database. In production mode it must be set, because a default would create an empty file.
     pub(crate) fn database(&self) -> Result<Database, Failure> {
         match (&self.database, self.mode) {
             (Some(url), _) => url
@@ -252,7 +252,8 @@ impl Settings {
         listeners.into_iter().filter_map(|(flag, address)| Some((flag, address?.0)))
     }
 
-    /// Refuses one address for two listeners; port 0 is any free one.
+    /// Fails if two listeners have the same address. Port 0 is allowed for several, because the system chooses a free
+    /// port.
     pub(crate) fn check_listeners(&self) -> Result<(), Failure> {
         let mut set = BTreeMap::new();
         for (flag, address) in self.listeners().filter(|(_, address)| address.port() != 0) {
@@ -286,7 +287,7 @@ impl Settings {
         limits
     }
 
-    /// The limits of the mode, with those of the settings file instead where it has them.
+    /// The rate limits: the defaults of the mode, each replaced by the limit of the settings file if there is one.
     pub(crate) fn rate_limits(&self) -> RateLimits {
         let mut limits = match self.mode {
             Mode::Development => RateLimits::NONE,

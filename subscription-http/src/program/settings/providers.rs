@@ -1,7 +1,7 @@
-//! The table `[providers]`: the accounts at payment providers whose subscriptions are followed.
+//! The table `[providers]`: the accounts at payment providers whose subscriptions the server records.
 //!
-//! Its values are read by hand. An error of the TOML reader would quote them, and some are secrets. All faults
-//! are reported at once.
+//! This module reads the values of the table itself: an error of the TOML parser would quote them, and some are
+//! secrets. All faults are reported in one error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -30,14 +30,14 @@ pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("api_base", "a stand-in for the provider's API, on this machine; for tests in development"),
 ];
 
-/// The least characters of a signing secret, and the most secrets.
+/// The minimum number of characters of a signing secret, and the maximum number of secrets.
 const SECRET_CHARS_MIN: usize = 16;
 const SECRETS_MAX: usize = 4;
 
-/// The variables of a provider, after `SUBSCRIPTION_PROVIDER_<NAME>_`.
+/// The endings of a provider's environment variables, after `SUBSCRIPTION_PROVIDER_<NAME>_`.
 const VARIABLES: [&str; 2] = ["SIGNING_SECRETS", "API_KEY"];
 
-/// The beginning of the variables of all providers.
+/// The prefix of the environment variables of all providers.
 pub(super) const VARIABLE_PREFIX: &str = "SUBSCRIPTION_PROVIDER_";
 
 /// The settings of one provider, checked.
@@ -66,13 +66,14 @@ impl Settings {
         table.into_iter().flat_map(Table::keys).map(String::as_str).collect()
     }
 
-    /// The variables of the providers that are configured.
+    /// The names of the environment variables that configured providers may have.
     pub(super) fn provider_variables(&self) -> Vec<String> {
         let names = self.provider_names();
         names.iter().flat_map(|name| VARIABLES.map(|ending| variable(name, ending))).collect()
     }
 
-    /// The providers, or all faults of their settings. Logs what is allowed and unwise.
+    /// The settings of all providers, or one error with all faults. Logs a warning for a setting that is allowed but
+    /// unwise.
     pub(crate) fn provider_settings(&self) -> Result<Vec<ProviderSettings>, Failure> {
         let Some(all) = &self.providers else { return Ok(Vec::new()) };
         let mut faults = Vec::new();
@@ -108,7 +109,7 @@ fn variable(name: &str, ending: &str) -> String {
     format!("{VARIABLE_PREFIX}{name}_{ending}")
 }
 
-/// Two sources with one secret would take each other's webhooks.
+/// Adds a fault if two sources share a secret, because each would accept the other's webhooks.
 fn shared_secrets(providers: &[ProviderSettings], faults: &mut Vec<String>) {
     let mut seen: BTreeMap<&str, &Slug> = BTreeMap::new();
     let mut told = BTreeSet::new();
@@ -151,7 +152,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The provider; `None` if it has faults.
+    /// The settings of the provider. `None` if they have faults.
     fn provider(&mut self, mode: Mode, users: Users) -> Option<ProviderSettings> {
         let faults_before = self.faults.len();
         let name = self.name.parse().map_err(|error| {
@@ -255,7 +256,7 @@ impl Reader<'_> {
         let variable = variable(self.name, VARIABLES[1]);
         let key = std::env::var(&variable).ok().or_else(|| self.text(KEY));
         let Some(key) = key.filter(|key| !key.is_empty()) else {
-            // A value of another type has been reported.
+            // A value of another type has already been reported.
             if self.table.get(KEY).is_none_or(Value::is_str) {
                 self.fault(KEY, format!("is required (or {variable})"));
             }
@@ -305,7 +306,7 @@ impl Reader<'_> {
         read
     }
 
-    /// The stand-in: it gets the API key, so that it must be on this machine.
+    /// The URL of a stand-in for the provider's API. The stand-in receives the API key, so it must be on this machine.
     fn api_base(&mut self, mode: Mode) -> Option<Url> {
         const KEY: &str = "api_base";
         let url: Url = self.parsed(KEY)?;

@@ -1,6 +1,7 @@
-//! Names that no setting has, in the environment and in the settings file.
+//! The check for unknown names of settings, in the environment and in the settings file.
 //!
-//! A misspelt name would be ignored. So each is an error, which names the setting that it resembles.
+//! Without this check, a misspelt name would be ignored. Each unknown name is an error, which suggests the setting with
+//! the most similar name.
 
 use clap::{Args as _, Command};
 use toml::de::{DeTable, DeValue};
@@ -11,26 +12,27 @@ use super::providers::{PROVIDER_KEYS, VARIABLE_PREFIX};
 use super::webhooks::WEBHOOK_KEYS;
 use crate::program::Failure;
 
-/// Refuses environment variables with our prefix that no setting has; `…_TEST_…` are for our tests.
+/// Refuses environment variables that have our prefix but belong to no setting. Names that begin with
+/// `SUBSCRIPTION_TEST_` are for our tests.
 pub(crate) fn check_environment() -> Result<(), Failure> {
     let command = Settings::augment_args(Command::new(""));
     let known: Vec<_> =
         command.get_arguments().filter_map(|flag| flag.get_env()?.to_str()).collect();
     refuse_unknown(&known, |name| {
-        // The variables of providers depend on the settings file, which is read later.
+        // The valid variables of providers depend on the settings file, which is read later.
         name.starts_with("SUBSCRIPTION_")
             && !name.starts_with("SUBSCRIPTION_TEST_")
             && !name.starts_with(VARIABLE_PREFIX)
     })
 }
 
-/// Refuses environment variables of providers that the settings file does not have.
+/// Refuses environment variables of providers that the settings file does not configure.
 pub(super) fn check_provider_variables(known: &[String]) -> Result<(), Failure> {
     let known: Vec<_> = known.iter().map(String::as_str).collect();
     refuse_unknown(&known, |name| name.starts_with(VARIABLE_PREFIX))
 }
 
-/// Refuses those of our environment variables that are not known.
+/// Refuses environment variables that are ours but not in `known`.
 fn refuse_unknown(known: &[&str], is_ours: impl Fn(&str) -> bool) -> Result<(), Failure> {
     let mut unknown: Vec<_> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
@@ -106,7 +108,7 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
                 let tables = items.iter().filter_map(|item| item.get_ref().as_table());
                 tables.for_each(|table| check(table, known, &format!(" in [[{name}]]")));
             }
-            // Another type is refused when its value is read.
+            // A value of another type is refused when it is read.
             _ => {}
         }
     }
@@ -123,8 +125,8 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     Ok(found.into_iter().map(|(_, message)| message).collect())
 }
 
-/// The known name with the fewest typing errors between it and `name`, if they are few for its length.
-/// Upper and lower case are the same, and so are `-` and `_`.
+/// The known name with the smallest edit distance to `name`. `None` if the distance is large for its length. Upper and
+/// lower case count as the same, and so do `-` and `_`.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace('-', "_");
     let errors = |candidate: &str| strsim::levenshtein(&plain(name), &plain(candidate));

@@ -1,4 +1,4 @@
-//! The types of settings, parsed from text; an error says what would be right.
+//! The types of settings. They are parsed from text, and an error says which values are valid.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -45,7 +45,7 @@ pub(crate) enum ClockKind {
     Manual,
 }
 
-/// Lets serde parse a type as `FromStr` does.
+/// Implements `TryFrom<String>` by `FromStr`, so that serde parses the type from text.
 macro_rules! deserialize_from_text {
     ($($kind:ty),+) => {$(
         impl<'de> Deserialize<'de> for $kind {
@@ -72,7 +72,7 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // `localhost` is the only host name: others would have to be looked up.
+        // `localhost` is the only host name that is accepted, because others would need a DNS lookup.
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
         let local = port.filter(|_| text.starts_with("localhost:"));
         let local = local.map(|port| (Ipv4Addr::LOCALHOST, port).into());
@@ -128,7 +128,7 @@ impl FromStr for Level {
     }
 }
 
-/// A number from 1 to `MAX`; a larger one is surely a mistake.
+/// A number from 1 to `MAX`. A larger number is refused as a mistake.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "u64")]
 pub(crate) struct Bounded<const MAX: usize>(pub(crate) usize);
@@ -157,7 +157,7 @@ impl<const MAX: usize> FromStr for Bounded<MAX> {
     }
 }
 
-/// A database, by its URL.
+/// A database, parsed from its URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Database {
     Memory,
@@ -166,7 +166,7 @@ pub(crate) enum Database {
 }
 
 impl Database {
-    /// True if there may be records in it already.
+    /// True if the database may already have records.
     pub(crate) fn exists(&self) -> bool {
         match self {
             Self::Memory => false,

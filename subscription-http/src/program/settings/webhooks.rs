@@ -1,5 +1,5 @@
-//! The table `[webhooks]`: whether events are sent to endpoints, and to which addresses. All faults are reported at
-//! once.
+//! The table `[webhooks]`: whether events are sent to endpoints, and to which addresses. All faults are reported in one
+//! error.
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -33,7 +33,7 @@ impl Settings {
         enabled.and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// The settings, or all of their faults; `None` if nothing is sent.
+    /// The checked settings, or one error with all faults. `None` if the server sends no webhooks.
     pub(crate) fn webhook_settings(&self) -> Result<Option<WebhookSettings>, Failure> {
         let empty = Table::new();
         let mut faults = Vec::new();
@@ -92,7 +92,7 @@ fn networks(table: &Table, key: &str, faults: &mut Vec<String>) -> Vec<IpNet> {
     networks
 }
 
-/// The certificates of the file, if one is named.
+/// The root certificates of the file that `ca_file` names. Empty if no file is named.
 fn roots(table: &Table) -> Result<Vec<Vec<u8>>, String> {
     let Some(value) = table.get("ca_file") else { return Ok(Vec::new()) };
     let path = value.as_str().ok_or("must be the name of a file")?;

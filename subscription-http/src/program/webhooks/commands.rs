@@ -1,4 +1,4 @@
-//! The command `webhook`: manages the endpoints of a running server, and checks a signature without one.
+//! The command `webhook`: manages the endpoints of a running server, and checks a signature without a server.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use subscription_core::{Clock as _, SystemClock};
 use crate::program::commands::api_client::{ApiArgs, ApiClient, text};
 use crate::program::{Failure, print};
 
-/// The environment variable with the secrets of an endpoint.
+/// The environment variable that contains the secrets of an endpoint.
 const SECRET: &str = "WEBHOOK_SECRET";
 
 #[derive(Subcommand)]
@@ -121,7 +121,7 @@ impl Endpoints {
         ApiClient::new(api, "webhook-command").map(Self)
     }
 
-    /// The body of a successful response.
+    /// Calls the server and returns the body of the response. A response that is not successful is an error.
     async fn call(
         &self,
         method: Method,

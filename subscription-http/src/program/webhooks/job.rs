@@ -12,26 +12,26 @@ use tokio::time::sleep;
 
 use crate::program::background::jobs::{Job, Next, Stop};
 
-/// How long a commit of another process may wait until it is read.
+/// Maximum time until the events that another process has committed are read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// Sends events while this instance leads.
+/// The job that sends events while this instance leads.
 pub(crate) struct WebhookJob {
     webhooks: Webhooks,
     clock: Arc<dyn Clock>,
     signals: Signals,
-    /// The state of the sending. A new leader begins with the stored one.
+    /// The sender with its state in memory. `None` at first: a new leader begins with the stored state.
     sender: Mutex<Option<Sender>>,
 }
 
-/// The signals of this process.
+/// The signals of this process that wake the sender.
 struct Signals {
     events: Mutex<EventListener>,
     changed: JobSignal,
 }
 
 impl Signals {
-    /// Returns when events were committed, or a caller changed an endpoint.
+    /// Returns when events were committed or a caller changed an endpoint.
     async fn wait(&self) {
         let mut events = self.events.lock().await;
         tokio::select! {
@@ -42,7 +42,7 @@ impl Signals {
 }
 
 impl WebhookJob {
-    /// Sends when the signals are given. `clock` is the clock of the process.
+    /// A job that also sends at once when `events` or `changed` is signalled. `clock` is the clock of the process.
     pub(crate) fn new(
         webhooks: Webhooks,
         clock: Arc<dyn Clock>,
@@ -75,7 +75,7 @@ impl Job for WebhookJob {
         let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());
         let sent = sender.run(&Waker { signals: &self.signals, stop }).await;
         *self.sender.lock().await = Some(sender);
-        // Deliveries have the machine's time, pauses have the process's.
+        // The sender returns a moment of the machine's clock, but `Next::At` needs a moment of the process's clock.
         let pause = |at: Timestamp| at.since(SystemClock.now());
         Ok(sent?.map_or(Next::Idle, |at| Next::At(self.clock.now().saturating_add(pause(at)))))
     }
@@ -87,7 +87,7 @@ impl Job for WebhookJob {
     }
 }
 
-/// The timer and the signals of the sender.
+/// The events that wake the sender: its timer, the signals, and the stop.
 struct Waker<'a> {
     signals: &'a Signals,
     stop: &'a Stop,
@@ -97,7 +97,7 @@ struct Waker<'a> {
 impl SenderSignals for Waker<'_> {
     async fn wait(&self, longest: Duration) {
         if self.is_stopped() {
-            // Tries in flight get this time.
+            // During a stop, deliveries in flight get this time.
             return sleep(longest).await;
         }
         tokio::select! {

@@ -1,4 +1,4 @@
-//! Webhooks in the program: built from the settings, sent in the background.
+//! Webhooks in the program: they are built from the settings, and a background job sends them.
 
 mod commands;
 mod job;
@@ -12,7 +12,7 @@ use super::Failure;
 use super::keys::Keys;
 use super::settings::WebhookSettings;
 
-/// The webhooks over a service; `None` if nothing is sent.
+/// The webhooks of a service. `None` if the server sends none.
 pub(crate) fn over(
     settings: Option<WebhookSettings>,
     service: &SubscriptionService,

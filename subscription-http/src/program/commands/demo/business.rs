@@ -1,7 +1,7 @@
-//! Two years of an invented business, played day by day.
+//! Two years of an invented business, simulated day by day.
 //!
-//! Every day some customers join, and each customer may upgrade, pause or leave. All of it is calls of the
-//! service with its clock set to that moment, and the billing moves the subscriptions, so the records follow
+//! Every day some customers join, and each customer may upgrade, pause or leave. The simulation calls the service for
+//! each of these changes, with the clock set to that moment, and billing moves the subscriptions. So the records follow
 //! the service's own rules.
 
 use std::iter::repeat_n;
@@ -23,7 +23,7 @@ use crate::program::Failure;
 pub(crate) const DAYS: u32 = 730;
 const DAY: Duration = Duration::from_hours(24);
 
-/// The payments are collected, and the clock is advanced, this often.
+/// The simulated time between two rounds of billing, each of which collects the payments.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// A customer and their subscription.
@@ -40,7 +40,7 @@ pub(crate) struct Business {
     pub(crate) chance: Chance,
     pub(crate) customers: Vec<Customer>,
     pub(crate) plans: Vec<Arc<Plan>>,
-    /// The status of each payment, once all days are played.
+    /// The status of each payment, after all days are simulated.
     pub(crate) payments: Vec<PaymentStatus>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn begin(until: Timestamp) -> Timestamp {
 }
 
 impl Business {
-    /// Plays all days up to `until`, and calls `progress` with the number of each.
+    /// Simulates all days up to `until`, and calls `progress` with the number of each day.
     pub(crate) async fn play(
         mut self,
         until: Timestamp,
@@ -69,7 +69,7 @@ impl Business {
                 let withdrawn = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
                 self.service().update_plan(&plan.slug, withdrawn).await?;
             }
-            // More join each day: the number of customers grows with the square of the days.
+            // More customers join each day, so their total grows faster than the number of days.
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;
@@ -104,7 +104,7 @@ impl Business {
         self.billing.service()
     }
 
-    /// Turns the clock, and stops for each round of the billing on the way.
+    /// Turns the clock to `to`, and stops on the way for each round of billing.
     async fn turn_to(&mut self, to: Timestamp) -> Result<(), Failure> {
         loop {
             let now = self.service().now();
@@ -120,7 +120,7 @@ impl Business {
         }
     }
 
-    /// Takes the steps that are due, and collects the payments that they request.
+    /// Executes the billing steps that are due, and collects the payments that they request.
     async fn run_clock(&mut self) -> Result<(), Failure> {
         while self.billing.advance(usize::MAX).await?.more {}
         let now = self.service().now();
@@ -150,7 +150,7 @@ impl Business {
         Ok(())
     }
 
-    /// A new customer, or one who left and comes back.
+    /// Adds a subscription of a new customer, or of a former customer who comes back.
     async fn join(&mut self) -> Result<Customer, Failure> {
         let former = self.chance.one_of(&self.customers);
         let expired = |one: &&Customer| one.subscription.status == SubscriptionStatus::Expired;
@@ -173,14 +173,14 @@ impl Business {
         let plan = Arc::clone(plan);
         let mut new = NewSubscription::new(user_id, plan.id);
         if self.chance.below(100) >= 60 {
-            // Some want no trial.
+            // Some customers want no trial.
             new.trial_ends_at = Field::Null;
         }
         let subscription = self.service().create_subscription(new).await?;
         Ok(Customer { email, plan, subscription })
     }
 
-    /// The steps that a customer may take on any day.
+    /// Lets a customer upgrade, pause, cancel or make another change on one day, at random.
     async fn act_by_chance(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         use PaymentStatus::{PartiallyRefunded, Refunded};
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Unpaid};
@@ -211,7 +211,7 @@ impl Business {
         }
     }
 
-    /// Applies a verb, if the state of the subscription allows it.
+    /// Applies an action, if the state of the subscription allows it.
     async fn act(&self, customer: &mut Customer, action: Action) -> Result<(), Failure> {
         if self.service().allows(&customer.subscription, action) {
             customer.subscription = self.service().act(customer.subscription.id, action).await?;
@@ -219,7 +219,7 @@ impl Business {
         Ok(())
     }
 
-    /// Changes to a plan of a higher tier, at once and prorated.
+    /// Changes the subscription to a random plan of a higher tier, at once and prorated.
     async fn upgrade(&mut self, customer: &mut Customer) -> Result<(), Failure> {
         let plans: Vec<_> =
             self.plans.iter().filter(|plan| plan.tier > customer.plan.tier).collect();
@@ -229,14 +229,14 @@ impl Business {
         let change = PlanChange::to_plan(plan.id);
         match self.billing.change_plan(customer.subscription.id, &change).await {
             Ok(changed) => (customer.subscription, customer.plan) = (changed, plan),
-            // The last payment is not collected yet.
+            // The subscription has a payment that is not collected yet, so the upgrade is skipped.
             Err(Error::Conflict(Conflict::PaymentOpen)) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// Refunds the last payment that was made.
+    /// Refunds the latest payment that succeeded, wholly or in part as `to` says.
     async fn refund(&self, customer: &Customer, to: PaymentStatus) -> Result<(), Failure> {
         let query =
             PaymentQuery::of(customer.subscription.id).with_direction(Direction::Descending);
@@ -248,7 +248,7 @@ impl Business {
         Ok(())
     }
 
-    /// Reads the subscription again: the clock may have moved it.
+    /// Reads the subscription again, because billing may have changed it.
     async fn read(&self, customer: &mut Customer) -> Result<(), Failure> {
         customer.subscription = self.service().subscription(customer.subscription.id).await?;
         Ok(())
@@ -264,11 +264,11 @@ fn sign_in(email: &Email) -> Result<SignIn, Failure> {
     })
 }
 
-/// Random choices that the same seed repeats: the generator `SplitMix64`.
+/// Random choices by the generator `SplitMix64`. The same seed gives the same choices.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {
-    /// A number from 0 up to, but without, `end`.
+    /// A random number from 0 to `end` - 1.
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The plans and the names of the invented business.
+//! The plans of the invented business.
 
 use subscription_core::{BillingCycle, Bounded, Metadata, NewPlan};
 
@@ -13,10 +13,10 @@ const PRO: Level =
 const TEAM: Level =
     (30, 200, "For several teams.", "dashboard, api, sso, audit log, roles, 24/7 support");
 
-/// A plan: its slug, name, price, cycle and level, and how many of 100 new customers choose it.
+/// A plan: its slug, name, price, cycle and level, and the number of 100 new customers who choose it.
 pub(crate) type Offer = (&'static str, &'static str, &'static str, BillingCycle, Level, usize);
 
-/// The plans. The last one is withdrawn after some months; its customers keep it.
+/// The plans. The last plan is withdrawn from sale after some months, but its customers stay on it.
 pub(crate) const OFFERS: [Offer; 8] = [
     ("free", "Free", "0", BillingCycle::ONE_TIME, FREE, 33),
     ("starter", "Starter", "9.00", BillingCycle::MONTHLY, STARTER, 19),
@@ -31,7 +31,7 @@ pub(crate) const OFFERS: [Offer; 8] = [
 pub(crate) fn plan((slug, name, price, cycle, level, _): Offer) -> Result<NewPlan, Failure> {
     let (tier, quota, description, features) = level;
     Ok(NewPlan {
-        // The plans of a level are one product, paid by the month or by the year.
+        // The monthly and the yearly plan of a level belong to one product.
         product_id: Some(slug.trim_end_matches("-yearly").parse()?),
         href: Some(format!("https://shop.example/buy/{slug}").parse()?),
         description: description.parse()?,

@@ -1,7 +1,7 @@
-//! `demo`: fills an empty database with two years of an invented business.
+//! The command `demo`: fills an empty database with two years of an invented business.
 //!
-//! The two years are played in a temporary database, and then imported in one step: an interrupted run
-//! leaves the database empty.
+//! The two years are simulated in a temporary database and then imported in one step, so an interrupted run leaves the
+//! database empty.
 
 mod business;
 mod catalogue;
@@ -100,7 +100,7 @@ async fn fill(
         .check_users()
         .build()
         .by(Actor::Command);
-    // No token is given to anybody, so the keys need not be stored.
+    // The keys need not be stored, because nobody receives a token.
     let verifier = Arc::new(DevelopmentIdentities);
     let keys = Keys::generate()?;
     let auth = authenticate(settings, &service, verifier, &keys)?;
@@ -111,7 +111,8 @@ async fn fill(
     let billing = Billing::new(service, settings.billing.clone());
     let business = Business { clock, billing, auth, chance, customers, plans, payments };
     let filled = async {
-        // Imports no records, which fails unless the database is empty: sooner than after all the work.
+        // This first import of an empty file fails if the database is not empty. So the failure comes before the long
+        // simulation.
         transfer(&store, folder, opened).await.map_err(|failure| {
             Failure(format!("{failure}. Name another one: --database sqlite://demo.db"))
         })?;
@@ -130,7 +131,7 @@ async fn fill(
     filled
 }
 
-/// Copies all records of the temporary database, or none.
+/// Copies all records of the temporary database into `opened`. If this fails, no record is copied.
 async fn transfer(store: &SqliteStore, folder: &Path, opened: &Opened) -> Result<Counts, Failure> {
     let path = folder.join("demo.jsonl");
     let mut file = File::create(&path).await?;
@@ -140,7 +141,7 @@ async fn transfer(store: &SqliteStore, folder: &Path, opened: &Opened) -> Result
     Ok(opened.import(file, ImportOptions::default(), |_| {}).await?)
 }
 
-/// Prints how many records there are, and requests to try first.
+/// Prints how many records were created, and requests to try first.
 fn report(business: &Business, counts: &Counts, api: &str) {
     fn by_status<T: Display + Ord>(statuses: impl Iterator<Item = T>) -> String {
         let mut counts = BTreeMap::new();
