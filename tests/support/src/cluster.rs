@@ -1,5 +1,5 @@
-//! A real PostgreSQL for the tests: the one that `DATABASE_URL` names, or one of our own that ends with
-//! us.
+//! A real PostgreSQL server for the tests: the server that `DATABASE_URL` names, or a server of our own that ends with
+//! the test process.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,23 +13,24 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sqlx::{Connection as _, PgConnection};
 
-/// A server of our own. It stops, and its files go, when this is dropped or the process ends, however.
+/// A PostgreSQL server of our own. When this value is dropped or the process ends in any way, the server stops and its
+/// files are deleted.
 pub struct Cluster {
     folder: PathBuf,
     binaries: PathBuf,
     durable: bool,
-    /// More settings, as the server's command line has them.
+    /// Further arguments for the server's command line.
     settings: &'static str,
     running: Option<(Child, ChildStdin)>,
 }
 
 impl Cluster {
-    /// Starts a server. One that is not durable forgets to flush, which is faster.
+    /// Starts a server. If `durable` is false, the server never flushes its files, which is faster.
     pub fn start(durable: bool) -> Result<Self, String> {
         Self::start_with(durable, "")
     }
 
-    /// Starts a server with further settings.
+    /// Starts a server with further arguments on its command line.
     pub fn start_with(durable: bool, settings: &'static str) -> Result<Self, String> {
         let binaries = binaries()?;
         let folder = own_folder()?;
@@ -55,7 +56,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts another server that follows this one, and has every commit here wait until it is there too.
+    /// Starts a standby of this server, with synchronous replication: each commit on this server waits until the
+    /// standby has it too.
     pub async fn standby(&self) -> Result<Self, String> {
         let folder = own_folder()?;
         let Self { binaries, durable, settings, .. } = self;
@@ -77,14 +79,14 @@ impl Cluster {
         Ok(standby)
     }
 
-    /// Makes a server that follows another the one that is written to.
+    /// Promotes a standby, so that it accepts writes.
     pub async fn promote(&self) {
         let mut to = PgConnection::connect(&self.url()).await.unwrap();
         sqlx::raw_sql("ALTER SYSTEM RESET synchronous_standby_names").execute(&mut to).await.ok();
         sqlx::raw_sql("SELECT pg_promote()").execute(&mut to).await.unwrap();
     }
 
-    /// Where its socket is.
+    /// The folder with the server's socket.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -95,7 +97,7 @@ impl Cluster {
         let fsync = if self.durable { "on" } else { "off" };
         let settings = self.settings;
         let postgres = self.binaries.join("postgres");
-        // The shell outlives whatever happens to us: its standard input ends when we do.
+        // The shell stops the server even if the test process is killed, because the shell's standard input then ends.
         let script = format!(
             "'{}' -D '{folder}/data' -k '{folder}' -c listen_addresses= -c fsync={fsync} \
              -c max_connections=200 -c log_min_messages=fatal {settings} >>'{folder}/log' 2>&1 & \
@@ -111,13 +113,14 @@ impl Cluster {
         self.wait_until_it_answers();
     }
 
-    /// Kills the server and all that belongs to it, as a power cut would.
+    /// Kills the server and its child processes, as a power cut would.
     pub fn kill(&mut self) {
         let file = self.folder.join("data/postmaster.pid");
         let pid = fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned();
         let children = children(&pid);
-        // The shell's own `kill`: not every machine has the program. The server's children would notice,
-        // but some only after what they are at, and no other server may start before.
+        // This uses the shell's own `kill`, because not every machine has the program. The server's children are killed
+        // too: they would end by themselves, but some only after their current work, and no other server may start
+        // before.
         let script = format!("kill -9 {pid} && kill -9 {} || true", children.join(" "));
         Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status().unwrap();
         while children.iter().any(|child| Path::new("/proc").join(child).exists()) {
@@ -127,12 +130,12 @@ impl Cluster {
         fs::remove_file(self.folder.join("data/postmaster.pid")).ok();
     }
 
-    /// Stops the server in order; whoever is connected is cut off.
+    /// Stops the server in order. Open connections are closed.
     pub fn stop(&mut self) {
         self.end("keep\n");
     }
 
-    /// A program that comes with the server, such as `pgbench`.
+    /// The path of a program that comes with the server, such as `pgbench`.
     pub fn program(name: &str) -> PathBuf {
         binaries().map_or_else(|_| name.into(), |folder| folder.join(name))
     }
@@ -141,7 +144,7 @@ impl Cluster {
         format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
     }
 
-    /// The lines of the server's log from this length of it on.
+    /// The part of the server's log that begins at the byte `from`.
     pub fn log(&self, from: u64) -> String {
         let mut log = fs::File::open(self.folder.join("log")).unwrap();
         log.seek(SeekFrom::Start(from)).unwrap();
@@ -150,7 +153,7 @@ impl Cluster {
         text
     }
 
-    /// How long the log is.
+    /// The length of the server's log in bytes.
     pub fn log_len(&self) -> u64 {
         fs::metadata(self.folder.join("log")).unwrap().len()
     }
@@ -175,7 +178,7 @@ impl Cluster {
         panic!("PostgreSQL did not start: {}", self.log(0));
     }
 
-    /// A command as the user that PostgreSQL may run as: it refuses to be root.
+    /// A command that runs as the user of the server. PostgreSQL refuses to run as root.
     fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("LC_ALL", "C");
@@ -193,10 +196,10 @@ impl Drop for Cluster {
     }
 }
 
-/// An empty folder that a server may have for its own.
+/// Creates an empty folder for one server.
 fn own_folder() -> Result<PathBuf, String> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // A path to a socket is short, so it is not below the target folder.
+    // The folder is not below the target folder, because the path of a socket must be short.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("subscription-pg-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -208,21 +211,21 @@ fn own_folder() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The processes that a process has started, where that can be told.
+/// The ids of the child processes of a process. Empty where `/proc` does not exist.
 fn children(pid: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let names = processes.filter_map(|process| process.file_name().into_string().ok());
     let is_child = |name: &String| {
         let about = fs::read_to_string(format!("/proc/{name}/stat")).unwrap_or_default();
-        // After its name in brackets: its state, and who started it.
+        // After the name of the process in brackets come its state and the id of its parent.
         let parent = about.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         parent == Some(pid)
     };
     names.filter(is_child).collect()
 }
 
-/// A server that tests share which leave it as it is: that of `DATABASE_URL`, or one of our own, which
-/// starts when it is first needed. Nobody kills it, so it does not flush.
+/// A server for the tests that do not stop or change the server itself. It is the server of `DATABASE_URL`, or one of
+/// our own, which starts when it is first needed. No test kills it, so it does not flush its files.
 #[derive(Default)]
 pub struct Shared {
     url: OnceLock<Result<String, String>>,
@@ -252,17 +255,17 @@ impl Shared {
     }
 }
 
-/// Why tests that can use any server cannot run: there is none.
+/// The reason why tests that can use any server cannot run. `None` if they can run.
 pub fn missing() -> Option<String> {
     if std::env::var_os("DATABASE_URL").is_some() { None } else { missing_binaries() }
 }
 
-/// Why tests cannot run that start, stop and kill a server of their own.
+/// The reason why tests that need a server of their own cannot run. `None` if they can run.
 pub fn missing_binaries() -> Option<String> {
     binaries().err()
 }
 
-/// Where `initdb` and `postgres` are.
+/// The folder with the programs `initdb` and `postgres`.
 fn binaries() -> Result<PathBuf, String> {
     let has_server =
         |folder: &PathBuf| folder.join("initdb").exists() && folder.join("postgres").exists();
@@ -282,7 +285,7 @@ fn binaries() -> Result<PathBuf, String> {
     })
 }
 
-/// The user and group that PostgreSQL runs as where we are root.
+/// The ids of the user and the group that PostgreSQL runs as if the test process is root. `None` if it is not root.
 fn owner() -> Option<(u32, u32)> {
     let root = fs::metadata(Path::new("/proc/self")).is_ok_and(|me| {
         use std::os::unix::fs::MetadataExt as _;
@@ -297,7 +300,7 @@ fn owner() -> Option<(u32, u32)> {
     root.then(|| ids("postgres").or_else(|| ids("nobody"))).flatten()
 }
 
-/// Makes an empty schema in a database, and gives its name.
+/// Creates an empty schema in a database, and returns the name of the schema.
 pub async fn fresh_schema(url: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! HTTP/2 written by hand, byte for byte, to say what no client would.
+//! HTTP/2 frames written byte by byte, to send what no HTTP client would send.
 
-/// The preface of a connection, with empty settings.
+/// The start of a connection: the preface, and a SETTINGS frame without settings.
 pub fn greeting() -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, b""));
@@ -25,7 +25,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The headers of a request, spelled out.
+/// The header block of a request, without compression.
 pub fn head(method: &str, path: &str) -> Vec<u8> {
     let mut block = field(":method", method);
     for (name, value) in
@@ -39,7 +39,7 @@ pub fn head(method: &str, path: &str) -> Vec<u8> {
     block
 }
 
-/// One header, remembered by nobody.
+/// One header field, in the form that is not added to the dynamic table of HPACK.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -49,7 +49,7 @@ pub fn field(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// A length as HPACK writes it (RFC 7541, 5.1), seven bits first.
+/// A length in HPACK's format for integers (RFC 7541, 5.1), with a prefix of seven bits.
 fn length(length: usize) -> Vec<u8> {
     if length < 0x7f {
         return vec![u8::try_from(length).unwrap()];
@@ -63,7 +63,7 @@ fn length(length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A request without a body.
+/// The frame of a request without a body.
 pub fn request(stream: u32, method: &str, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(method, path))
 }

@@ -1,7 +1,7 @@
-//! The log of a whole suite at its finest, and the secrets that must not be in it.
+//! The log of a whole test suite at trace level, and the secrets that must not be in it.
 //!
-//! With `SUBSCRIPTION_TEST_LOG` set to the path of a file, the worlds of the tests write all that the
-//! service logs to it, and the secrets that they hand out to another file beside it.
+//! If `SUBSCRIPTION_TEST_LOG` is the path of a file, the tests write everything that the service logs to this file.
+//! They write each secret that they use to a second file beside it.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,20 +14,20 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub const LOG: &str = "SUBSCRIPTION_TEST_LOG";
 
-/// Where the secrets are noted, if anybody listens.
+/// The file for the secrets. `None` if the tests do not log.
 static SECRETS: OnceLock<Option<Mutex<File>>> = OnceLock::new();
 
-/// The file beside a log that the secrets are in.
+/// The path of the file with the secrets that belongs to a log.
 pub fn secrets_beside(log: &Path) -> PathBuf {
     log.with_extension("secrets")
 }
 
-/// Begins to log, if it is asked for and has not begun.
+/// Starts to log, if `SUBSCRIPTION_TEST_LOG` is set and the log was not started before.
 pub fn listen() {
     secrets();
 }
 
-/// Notes something that must not be in the log.
+/// Writes a secret, which must not be in the log, to the file of secrets.
 pub fn note(secret: &str) {
     if let Some(file) = secrets() {
         writeln!(file.lock().unwrap(), "{secret}").unwrap();
@@ -40,7 +40,7 @@ fn secrets() -> Option<&'static Mutex<File>> {
 
 fn begin(path: &Path) -> Mutex<File> {
     let log = Arc::new(File::create(path).unwrap());
-    // As the server does: what carries the requests would tell, at its finest, what is in them.
+    // These are the levels of the server too: at trace level, the HTTP libraries would log the content of requests.
     let targets = Targets::new()
         .with_target("subscription_core", LevelFilter::TRACE)
         .with_target("subscription_http", LevelFilter::TRACE)

@@ -1,4 +1,4 @@
-//! A million subscriptions, and every kind of list of them.
+//! A million subscriptions as rows in SQL, and every kind of list of them.
 
 use subscription_core::store::StoreExt as _;
 use subscription_core::store::{
@@ -10,17 +10,17 @@ use uuid::Uuid;
 
 use crate::service_world::at;
 
-/// The time of the questions.
+/// The time at which the lists are read.
 pub fn now() -> Timestamp {
     at("2026-06-01T00:00:00Z")
 }
 
-/// One row as the tables make it of its number `n`, the same in both dialects but for what is given.
+/// The SQL that computes one row from its number `n`. The two dialects of SQL differ only in the arguments.
 ///
-/// Half of all have one plan. One in eight was cancelled and is over, and so is one in fifty of those that
-/// are active; nearly all of these were moved to their class. Half are active. Of the trials one in fifty
-/// is yet to begin. What is active renews at some second of the year to come, and no two that were made
-/// together renew together.
+/// Half of all subscriptions have the same plan, and half are active. One in eight was cancelled and is over. One in
+/// fifty of the active ones is over too. The access class of nearly all of these is up to date. One in fifty of the
+/// trials has not begun yet. An active subscription renews at some second of the coming year, and no two that were
+/// created together renew together.
 pub fn row(id: &str, user: &str, plan: &str, time: fn(&str) -> String) -> String {
     let status = "CASE WHEN n * 7919 % 64 < 10 THEN 'cancelled' WHEN n * 7919 % 64 < 42 THEN 'active' \
                   WHEN n * 7919 % 64 < 48 THEN 'on_trial' WHEN n * 7919 % 64 < 52 THEN 'past_due' \
@@ -54,7 +54,7 @@ pub fn id(n: u64) -> Uuid {
     Uuid::from_u128((millis << 80) | 0x7000_8000_0000_0000_0000 | u128::from(n))
 }
 
-/// The id of user or plan `n`: half of the subscriptions are to plan 1, the rest to 2 and up.
+/// The id of user or plan `n`. Half of the subscriptions have plan 1, the rest have plan 2 and higher.
 pub fn other_id(n: u64) -> Uuid {
     Uuid::from_u128((1 << 80) | 0x7000_8000_0000_0000_0000 | u128::from(n))
 }
@@ -85,7 +85,7 @@ pub fn lists() -> Vec<SubscriptionQuery> {
             }
         }
     }
-    // Of one user or one name there are few, whatever else is asked.
+    // One user or one external id has few subscriptions, whatever the other filters are.
     let narrowest = filters.last().cloned().unwrap();
     for narrow in [SubscriptionFilter::default(), narrowest] {
         let user_id = Some(UserId::from(other_id(4_321)));
@@ -144,13 +144,13 @@ fn in_every_order(filter: &SubscriptionFilter) -> Vec<SubscriptionQuery> {
     lists
 }
 
-/// A list's first page and one from the middle.
+/// The first page of a list, and a page from its middle.
 fn with_a_middle(first: SubscriptionQuery) -> [SubscriptionQuery; 2] {
     let after = Some(middle(&first));
     [first.clone(), first.with_after(after)]
 }
 
-/// A place in the middle of a list.
+/// A position in the middle of a list.
 fn middle(list: &SubscriptionQuery) -> Position {
     let key = match list.order {
         SubscriptionOrder::CreatedAt => SortKey::CreatedAt,
@@ -162,7 +162,7 @@ fn middle(list: &SubscriptionQuery) -> Position {
     Position { key, id: id(500_000) }
 }
 
-/// A page from the middle of a list, and its last one.
+/// A page from the middle of a list, and the last page, each with its name.
 pub async fn further_pages(
     store: &impl Store,
     first: &SubscriptionQuery,
@@ -180,13 +180,14 @@ pub async fn further_pages(
         .into()
 }
 
-/// True if no index has both the filter and the order: a span of renewals in the order of creation.
+/// True if no index supports both the filter and the order: the list is filtered by time of renewal, but ordered by
+/// creation.
 pub fn is_against_the_grain(query: &SubscriptionQuery) -> bool {
     query.order == SubscriptionOrder::CreatedAt
         && (query.filter.renews_before.is_some() || query.filter.renews_after.is_some())
 }
 
-/// A list in a few words.
+/// A short description of a list.
 pub fn brief(query: &SubscriptionQuery) -> String {
     let SubscriptionFilter {
         user_id,

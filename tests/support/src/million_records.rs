@@ -1,4 +1,4 @@
-//! Subscriptions by their number, the same in every store and on every run.
+//! Subscriptions that are computed from their number, so they are the same in every store and in every run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ pub fn id(nth: u64) -> SubscriptionId {
     SubscriptionId::from(million::id(nth))
 }
 
-/// The user of a subscription: each has two.
+/// The user of a subscription. Each user has two subscriptions.
 pub fn user(nth: u64) -> UserId {
     UserId::from(million::other_id(nth / 2))
 }
 
-/// The plan of a subscription: half of all have the same.
+/// The plan of a subscription. Half of all subscriptions have the same plan.
 pub fn plan(nth: u64) -> PlanId {
     let plan = if nth.is_multiple_of(2) { 1 } else { 2 + nth / 2 % 49 };
     PlanId::from(million::other_id(plan))
@@ -80,7 +80,7 @@ pub fn subscription(nth: u64) -> Subscription {
     }
 }
 
-/// Writes the subscriptions of these numbers, as many at once as one commit takes.
+/// Writes the subscriptions of these numbers. Each commit has as many as its limit allows.
 pub async fn fill(store: &impl Store, numbers: std::ops::Range<u64>) {
     let mut writes = numbers.map(|nth| Record::from(subscription(nth))).peekable();
     while writes.peek().is_some() {
@@ -89,7 +89,8 @@ pub async fn fill(store: &impl Store, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// A new file with so many subscriptions: made by SQLite itself, indexed when all are there.
+/// Creates a new database file with `count` subscriptions. SQLite computes the rows itself, and creates the indexes
+/// after all rows are written.
 pub async fn sqlite(file: &Path, count: u64) -> SqliteStore {
     let folder = file.parent().unwrap();
     std::fs::create_dir_all(folder).unwrap();
@@ -124,13 +125,13 @@ pub async fn sqlite(file: &Path, count: u64) -> SqliteStore {
         sqlx::raw_sql(AssertSqlSafe(step)).execute(&mut connection).await.unwrap();
     }
     sqlx::Connection::close(connection).await.unwrap();
-    // Or the first commits would wait for it.
+    // The file is flushed now, because otherwise the first commits would wait for that.
     std::fs::File::open(file).unwrap().sync_all().unwrap();
     SqliteOptions::file(file).open().await.unwrap()
 }
 
-/// How long it takes to commit so many new subscriptions, each with its event, one after the other.
-/// Then they are deleted, so that there are as many as before.
+/// How long it takes to commit the new subscriptions of these numbers, each with its event, one after the other.
+/// Afterwards they are deleted, so that the store has as many as before.
 pub async fn commits(store: &impl Store, numbers: std::ops::Range<u64>) -> Duration {
     let sets: Vec<_> = numbers.clone().map(new).collect();
     let begun = Instant::now();

@@ -1,20 +1,21 @@
-//! Servers and programs that some tests need, and that not every machine has.
+//! The check for servers and programs that some tests need, and that not every machine has.
 //!
-//! A test that lacks one is ignored, and the last line of the run says how many are, and what to install.
-//! `SUBSCRIPTION_TEST_POSTGRES` and `SUBSCRIPTION_TEST_PROGRAMS` say otherwise: `require` makes such a
-//! test fail, `skip` ignores it even where all that it needs is installed.
+//! A test that lacks one of them is ignored. The last line of the run says how many tests were ignored, and what to
+//! install. `SUBSCRIPTION_TEST_POSTGRES` and `SUBSCRIPTION_TEST_PROGRAMS` change this: with `require`, such a test
+//! fails; with `skip`, it is ignored even if everything that it needs is installed.
 
 use std::collections::BTreeMap;
 use std::env;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
-/// Why tests over PostgreSQL are ignored, if they are, by what was looked for in vain.
+/// The reason why tests over PostgreSQL are ignored. `None` if they run. `missing` says what the machine lacks.
 pub fn postgres(missing: Option<String>) -> Option<String> {
     decide("SUBSCRIPTION_TEST_POSTGRES", missing)
 }
 
-/// Why tests are ignored, if they are, by a variable and by what was looked for in vain.
+/// The reason why tests are ignored. `None` if they run. It depends on the environment variable and on `missing`, which
+/// says what the machine lacks.
 pub fn decide(variable: &str, missing: Option<String>) -> Option<String> {
     match env::var(variable).unwrap_or_default().as_str() {
         "" => missing,
@@ -24,8 +25,8 @@ pub fn decide(variable: &str, missing: Option<String>) -> Option<String> {
     }
 }
 
-/// Runs groups of tests in their order, each with the reason why it is ignored, if there is one; cleans up with
-/// `stop`. So many run at once as there are cores, and `more`.
+/// Runs groups of tests in their order, then cleans up with `stop` and ends the process. A group with a reason is
+/// ignored. The number of tests that run at once is the number of cores plus `more`.
 pub fn run<const N: usize>(
     groups: [(Option<String>, Vec<Vec<Trial>>); N],
     more: usize,
@@ -44,12 +45,12 @@ pub fn run<const N: usize>(
     ignored.exit(&done)
 }
 
-/// The tests that are ignored, by the reason.
+/// The number of ignored tests for each reason.
 #[derive(Debug, Default)]
 pub struct Ignored(BTreeMap<String, usize>);
 
 impl Ignored {
-    /// A test that is ignored if there is a reason.
+    /// Marks a test as ignored and counts it, if there is a reason.
     pub fn for_reason(&mut self, reason: Option<&str>, trial: Trial) -> Trial {
         if let Some(reason) = reason {
             *self.0.entry(reason.to_owned()).or_default() += 1;
@@ -57,12 +58,12 @@ impl Ignored {
         trial.with_ignored_flag(reason.is_some())
     }
 
-    /// Ends the process as the run did, after a line about what was ignored.
+    /// Prints a line about the ignored tests, then ends the process with the result of the run.
     pub fn exit(&self, done: &Conclusion) -> ! {
         let told: usize = self.0.values().sum();
         let ignored = usize::try_from(done.num_ignored).unwrap_or(usize::MAX);
         if ignored > 0 {
-            // A filter leaves some out, and then the numbers of each reason are not known.
+            // The filter of a run omits some tests. Then the number of tests for each reason is not known.
             let each = self.0.iter().map(|(reason, number)| match self.0.len() {
                 2.. if told == ignored => format!("{number} because {reason}"),
                 _ => reason.clone(),

@@ -1,4 +1,4 @@
-//! A receiver of webhooks on a local port: it counts connections, records deliveries, and answers as a test says.
+//! A receiver of webhooks on a local port. It counts connections, records deliveries, and replies as a test says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,37 +12,37 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
-/// The answer to a delivery.
+/// The reply to a delivery.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// A status without a body.
     Status(u16),
-    /// These bytes; the connection stays open.
+    /// These bytes. The connection stays open for further requests.
     Send(Vec<u8>),
-    /// These bytes, and the end of the connection.
+    /// These bytes. Then the connection is closed.
     Close(Vec<u8>),
-    /// These bytes, and then nothing.
+    /// These bytes. Then nothing more is sent, and the connection stays open until the client closes it.
     Hold(Vec<u8>),
-    /// These bytes, and then others without end.
+    /// The first bytes once, and then the second bytes again and again without end.
     Endless(Vec<u8>, Vec<u8>),
-    /// An answer after a while.
+    /// The reply, sent after this time.
     After(Duration, Box<Reply>),
 }
 
-/// A request that was received whole.
+/// A request that was received completely.
 #[derive(Debug, Clone)]
 pub struct Received {
     pub path: String,
-    /// The names in lower case.
+    /// The headers, with their names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
-    /// True if it was answered with a status from 200 to 299.
+    /// True if the reply had a status from 200 to 299.
     pub accepted: bool,
     pub at: Instant,
 }
 
 impl Received {
-    /// The value of a header; empty if there is none.
+    /// The value of a header. Empty if the request does not have this header.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -51,7 +51,7 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Verifies its signature, within a day.
+    /// True if the signature of the request is valid for this secret, and its timestamp is at most a day away.
     pub fn is_signed_with(&self, secret: &str) -> bool {
         let headers = SignatureHeaders {
             id: self.header("webhook-id"),
@@ -63,16 +63,16 @@ impl Received {
     }
 }
 
-/// Everything that came so far.
+/// Everything that the receiver has received so far.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub connections: usize,
-    /// The connections that have ended.
+    /// The number of connections that have ended.
     pub closed: usize,
     /// The bytes that were sent by replies without end.
     pub sent: u64,
     pub received: Vec<Received>,
-    /// The replies by path; other paths have 200.
+    /// The replies by path. The reply to other paths is the status 200.
     replies: BTreeMap<String, Reply>,
 }
 
@@ -119,7 +119,7 @@ impl Receiver {
         Self { address, seen, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// A receiver in the caller's runtime, so that it has the caller's time.
+    /// Starts a receiver in the caller's runtime, so that it uses the caller's (possibly paused) time.
     pub async fn here(ip: IpAddr, port: u16) -> Self {
         let listener = TcpListener::bind((ip, port)).await.unwrap();
         let (address, seen) = (listener.local_addr().unwrap(), Shared::default());
@@ -138,7 +138,7 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// Deliveries to a path are answered so from now on.
+    /// Sets the reply to all further deliveries to a path.
     pub fn replies(&self, path: &str, reply: Reply) {
         self.seen.send_modify(|seen| drop(seen.replies.insert(path.to_owned(), reply)));
     }
@@ -152,20 +152,20 @@ impl Receiver {
         self.seen.borrow().sent
     }
 
-    /// The deliveries to a path, in the order in which they came.
+    /// The deliveries to a path, in the order in which they were received.
     pub fn received(&self, path: &str) -> Vec<Received> {
         let seen = self.seen.borrow();
         seen.received.iter().filter(|received| received.path == path).cloned().collect()
     }
 
-    /// The number of events that came to a path, without repetitions.
+    /// The number of different events that a path has received.
     pub fn distinct(&self, path: &str) -> usize {
         let seen = self.seen.borrow();
         let of_path = seen.received.iter().filter(|received| received.path == path);
         of_path.map(|received| received.header("webhook-id")).collect::<BTreeSet<_>>().len()
     }
 
-    /// Waits until it is so.
+    /// Waits until `is_so` returns true.
     pub async fn until(&self, is_so: impl FnMut(&Seen) -> bool + Send) {
         self.seen.subscribe().wait_for(is_so).await.unwrap();
     }
@@ -194,7 +194,7 @@ pub async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: Shared
     seen.send_modify(|seen| seen.closed += 1);
 }
 
-/// Sends a reply; false if the connection is over.
+/// Sends a reply. Returns false if the connection cannot be used for another request.
 async fn play(
     mut reply: Reply,
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -217,7 +217,7 @@ async fn play(
         }
         Reply::Hold(bytes) => {
             stream.write_all(&bytes).await.ok();
-            // Returns when the other side closes.
+            // This loop ends when the client closes the connection.
             while stream.read(&mut [0; 1024]).await.is_ok_and(|count| count > 0) {}
             false
         }
@@ -245,7 +245,7 @@ async fn request(stream: &mut (impl AsyncRead + Unpin), read: &mut Vec<u8>) -> O
     }
 }
 
-/// The request at the start of these bytes, if it is there whole, and its length.
+/// The request at the start of these bytes, and its length. `None` if the request is not complete yet.
 fn parsed(read: &[u8]) -> Option<(Received, usize)> {
     let head = read.windows(4).position(|window| window == b"\r\n\r\n")?;
     let text = std::str::from_utf8(read.get(..head)?).unwrap();

@@ -1,10 +1,10 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that are the same for the same seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// `SplitMix64`: small, fast, and random enough for tests. Tasks may share one.
+/// The generator `SplitMix64`: small, fast, and random enough for tests. Several tasks may share one value.
 #[derive(Debug)]
 pub struct Rng(AtomicU64);
 
@@ -13,7 +13,7 @@ impl Rng {
         Self(AtomicU64::new(seed))
     }
 
-    /// Another sequence, which stays the same when this one is drawn from more often.
+    /// Creates an independent generator. Later calls of this generator do not change the numbers of the new one.
     pub fn fork(&self) -> Self {
         Self::new(self.number())
     }
@@ -25,26 +25,26 @@ impl Rng {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to, but without, `end`; 0 if `end` is 0.
+    /// A number from 0 to `end` - 1. Returns 0 if `end` is 0.
     pub fn below<N: TryInto<u64> + TryFrom<u64>>(&self, end: N) -> N {
         let end = end.try_into().unwrap_or_else(|_| panic!("a negative end"));
         let number = N::try_from(self.number() % end.max(1));
         number.unwrap_or_else(|_| panic!("less than {end} fits where {end} does"))
     }
 
-    /// True in so many cases of a hundred.
+    /// True with a probability of `percent` percent.
     pub fn percent(&self, percent: u32) -> bool {
         self.below(100) < percent
     }
 
-    /// One of several, or `None` of none.
+    /// One of the choices. `None` if there are no choices.
     pub fn pick<T>(&self, choices: impl IntoIterator<Item = T>) -> Option<T> {
         let mut choices: Vec<T> = choices.into_iter().collect();
         let nth = self.below(choices.len());
         (nth < choices.len()).then(|| choices.swap_remove(nth))
     }
 
-    /// `Some` in so many cases of a hundred.
+    /// `Some` with a probability of `percent` percent.
     pub fn maybe<T>(&self, percent: u32, make: impl FnOnce(&Self) -> T) -> Option<T> {
         self.percent(percent).then(|| make(self))
     }

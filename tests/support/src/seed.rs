@@ -1,7 +1,7 @@
-//! One seed for all that tests leave to chance, and how much of it there is.
+//! The seed of everything random in a test, and the number of random steps.
 //!
-//! `SUBSCRIPTION_TEST_SEED=n` repeats what a failing test has printed; `SUBSCRIPTION_TEST_STEPS=n` makes
-//! it longer or shorter, and `SUBSCRIPTION_TEST_SEEDS=n` tries `n` seeds; `.ci/long` tries 1,000.
+//! `SUBSCRIPTION_TEST_SEED=n` repeats a failed test with the seed that it printed. `SUBSCRIPTION_TEST_STEPS=n` sets the
+//! number of steps. `SUBSCRIPTION_TEST_SEEDS=n` tries `n` seeds; `.ci/long` tries 1,000.
 
 #![expect(clippy::print_stdout, reason = "a failing test shows its seed")]
 
@@ -11,28 +11,29 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use crate::rng::Rng;
 
-/// The seed to repeat, or one that nobody has tried yet. It is printed, and shown if the test fails.
+/// The seed of `SUBSCRIPTION_TEST_SEED`, or a new random seed. The seed is printed, so that a failed test shows it.
 pub fn seed() -> u64 {
     let seed = asked_for().unwrap_or_else(fresh);
     println!("SUBSCRIPTION_TEST_SEED={seed}");
     seed
 }
 
-/// Random numbers of [`seed`], printed with the name of the test where output is not captured.
+/// Random numbers from [`seed`]. The name of the test is printed with the seed, for output that is not captured.
 pub fn rng(test: &str) -> Rng {
     println!("{test}:");
     Rng::new(seed())
 }
 
-/// The number of seeds from which on random lives have met every state that a test names.
+/// The number of seeds that is enough for random lives to reach every state that a test names.
 const SEEDS_OF_ALL_STATES: usize = 400;
 
-/// True if a test tries enough seeds to have met every state. With fewer, some states may be missing.
+/// True if a test tries enough seeds to reach every state. With fewer seeds, some states may be missing.
 pub fn meet_all_states(seeds: &[u64]) -> bool {
     seeds.len() >= SEEDS_OF_ALL_STATES
 }
 
-/// The seed to repeat alone, or `fixed` seeds that are the same in each run and one that nobody has tried yet.
+/// Only the seed of `SUBSCRIPTION_TEST_SEED` if it is set. Otherwise `fixed` seeds that are the same in each run, and a
+/// new random seed.
 pub fn seeds(fixed: u64) -> Vec<u64> {
     let fixed = number("SUBSCRIPTION_TEST_SEEDS").unwrap_or(fixed);
     let several = || (1..=fixed).chain([fresh()]).collect();
@@ -42,7 +43,7 @@ pub fn seeds(fixed: u64) -> Vec<u64> {
     seeds
 }
 
-/// How many steps a test takes whose number can be chosen.
+/// The number of steps of a test: `SUBSCRIPTION_TEST_STEPS`, or `by_default`.
 pub fn steps(by_default: u64) -> u64 {
     number("SUBSCRIPTION_TEST_STEPS").unwrap_or(by_default)
 }
@@ -56,7 +57,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }
 
-/// A short one: it is read and typed by people.
+/// A new random seed. It is short, because people read and type it.
 fn fresh() -> u64 {
     let mut bytes = [0; 8];
     SystemRandomness.fill(&mut bytes).unwrap_or_else(|error| panic!("no randomness: {error}"));

@@ -1,4 +1,4 @@
-//! A service with its parts in hand: the clock stands still until a test turns it.
+//! A service whose parts a test can control. The clock stands still until the test turns it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use subscription_core::{
     SubscriptionService, Timestamp, UserId,
 };
 
-/// A fresh service on 31 January 2025, in memory.
+/// A new service over a store in memory. Its clock shows 31 January 2025.
 pub struct ServiceWorld {
     pub service: SubscriptionService,
     pub clock: ManualClock,
@@ -31,7 +31,7 @@ impl ServiceWorld {
         self.service.create_plan(new_plan(slug)).await.unwrap()
     }
 
-    /// A subscription of a new user to a new plan, with what `change` makes of it.
+    /// Creates a subscription of a new user to a new plan. `change` can edit the input first.
     pub async fn subscription(
         &self,
         change: impl FnOnce(&mut NewSubscription),
@@ -43,7 +43,7 @@ impl ServiceWorld {
         self.service.create_subscription(new).await.unwrap()
     }
 
-    /// A payment of 19.99 USD for a subscription, with what `change` makes of it.
+    /// Creates a payment of 19.99 USD for a subscription. `change` can edit the input first.
     pub async fn payment(
         &self,
         subscription: SubscriptionId,
@@ -54,7 +54,7 @@ impl ServiceWorld {
         self.service.create_payment(new).await.unwrap()
     }
 
-    /// A user nobody else is.
+    /// The id of a new user.
     pub fn user(&self) -> UserId {
         UserId::new(self.service.now(), &subscription_core::SystemRandomness).unwrap()
     }
@@ -66,12 +66,12 @@ impl ServiceWorld {
     }
 }
 
-/// Reads a value from its text.
+/// Parses a value. Panics if the text is not valid.
 pub fn of<T: std::str::FromStr<Err = InvalidValue>>(text: &str) -> T {
     text.parse().unwrap_or_else(|refused| panic!("{text}: {refused}"))
 }
 
-/// Reads a moment.
+/// Parses a moment. Panics if the text is not valid.
 pub fn at(text: &str) -> Timestamp {
     of(text)
 }
@@ -81,18 +81,18 @@ pub fn new_plan(slug: &str) -> NewPlan {
     NewPlan::new(of("Pro"), of(slug), of("19.99"), BillingCycle::MONTHLY)
 }
 
-/// A request key of a client.
+/// An idempotency key of a client.
 pub fn once(client: &str, key: &str) -> Idempotency {
     Idempotency { client: client.into(), key: of(key) }
 }
 
-/// The kind and the code of an error.
+/// The kind and the code of the error in a result. Panics if the result is a success.
 pub fn wrong<T: std::fmt::Debug>(result: Result<T, Error>) -> (ErrorKind, &'static str) {
     let error = result.unwrap_err();
     (error.kind(), error.code())
 }
 
-/// The fields at fault, each with its code.
+/// The invalid fields that an error names, each with its code.
 pub fn faults<T: std::fmt::Debug>(result: Result<T, impl Into<Error>>) -> Vec<String> {
     match result.map_err(Into::into) {
         Err(Error::Invalid(faults)) => {

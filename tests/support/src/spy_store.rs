@@ -1,4 +1,4 @@
-//! A spy: a store in memory whose calls a test counts, delays, or makes fail.
+//! A store in memory with a spy: the test can count its calls, delay them, or let them fail.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use subscription_core::{MemoryStore, Store};
 
 use crate::rng::Rng;
 
-/// The kind of a call.
+/// The kind of a call to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// `get` of a session.
@@ -38,12 +38,12 @@ pub trait Spy: Send + Sync + Debug {
     /// Receives the number of records and events that a commit wrote or deleted.
     fn written(&self, _rows: usize) {}
 
-    /// True if the call takes effect but the caller gets an error.
+    /// True if the call takes effect, but the caller receives an error.
     fn loses_result(&self, _call: Call) -> bool {
         false
     }
 
-    /// The error that the caller gets instead of the call.
+    /// The error that the caller receives, while the call is not made. `None` to make the call.
     fn fails(&self, _call: Call) -> Option<StoreError> {
         None
     }
@@ -63,7 +63,7 @@ impl<T: Spy> SpyStore<T> {
 }
 
 impl<T: Spy> SpyStore<T> {
-    /// Makes a call of the store between the two calls of the spy.
+    /// Calls the store, and calls the spy before and after that.
     async fn observed<A>(
         &self,
         call: Call,
@@ -142,7 +142,7 @@ impl<T: Spy> Store for SpyStore<T> {
     }
 }
 
-/// Counts calls, and the records that they read and write.
+/// A spy that counts calls, and the records that they read and write.
 #[derive(Debug, Default)]
 pub struct CallCounts {
     reads: AtomicUsize,
@@ -152,12 +152,12 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// The numbers of reads and commits since the last call of this.
+    /// The numbers of reads and commits since the last call of this function.
     pub fn take(&self) -> (usize, usize) {
         (self.reads.swap(0, Ordering::SeqCst), self.commits.swap(0, Ordering::SeqCst))
     }
 
-    /// The numbers of rows read and written since the last call of this.
+    /// The numbers of rows read and written since the last call of this function.
     pub fn take_rows(&self) -> (usize, usize) {
         (self.rows_read.swap(0, Ordering::SeqCst), self.rows_written.swap(0, Ordering::SeqCst))
     }
@@ -182,7 +182,7 @@ impl Spy for CallCounts {
     }
 }
 
-/// Loses the result of one commit, which takes effect.
+/// A spy that loses the result of one commit. The commit takes effect, but the caller receives an error.
 #[derive(Debug, Default)]
 pub struct LosesACommit(AtomicBool);
 
@@ -198,7 +198,7 @@ impl Spy for LosesACommit {
     }
 }
 
-/// Yields to other tasks at random, so that tasks of one thread interleave.
+/// A spy that yields to other tasks at random, so that tasks of one thread interleave.
 #[derive(Debug)]
 pub struct YieldsAtRandom(pub Rng);
 

@@ -1,4 +1,4 @@
-//! Tests as data, for suites that learn only at run time which of their tests can run.
+//! Tests as values, for suites that decide at run time which of their tests can run.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ pub use libtest_mimic::Trial;
 use subscription_core::Store;
 use subscription_core::store::conformance::{CASES, Case};
 
-/// An async test, on a runtime of its own with two threads.
+/// An async test. It runs on its own runtime with two threads.
 pub fn trial<F: Future<Output = ()>>(
     name: impl Into<String>,
     run: impl FnOnce() -> F + Send + 'static,
@@ -18,7 +18,7 @@ pub fn trial<F: Future<Output = ()>>(
     })
 }
 
-/// A test without a runtime.
+/// A test that needs no async runtime.
 pub fn blocking(name: impl Into<String>, run: fn()) -> Trial {
     Trial::test(name, move || {
         run();
@@ -26,7 +26,7 @@ pub fn blocking(name: impl Into<String>, run: fn()) -> Trial {
     })
 }
 
-/// Every case of the conformance suite over one kind of store.
+/// The tests of the conformance suite, one for each case, over one kind of store.
 pub fn conformance<F: Future<Output = S> + 'static, S: Store + 'static>(
     kind: &str,
     open: fn() -> F,
@@ -40,13 +40,13 @@ pub fn conformance<F: Future<Output = S> + 'static, S: Store + 'static>(
     CASES.iter().map(of).collect()
 }
 
-/// The name of a test without that of its suite.
+/// The name of a test, without the name of its suite.
 pub fn name(module: &str, test: &str) -> String {
     let module = module.split_once("::").map_or("", |(_suite, module)| module);
     format!("{module}::{test}")
 }
 
-/// The named functions as tests: async ones, or with `blocking:` others.
+/// Turns the named functions into tests. The functions are async, unless `blocking:` comes first.
 #[macro_export]
 macro_rules! trials {
     (blocking: $($test:ident),+ $(,)?) => {

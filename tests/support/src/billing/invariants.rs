@@ -1,4 +1,4 @@
-//! Invariants of the life of a subscription that the clock bills. They read writes and payments alone.
+//! Invariants of the life of a subscription that the clock bills. They read only its writes and payments.
 //!
 //! | invariant | says |
 //! | --- | --- |
@@ -32,7 +32,7 @@ use crate::simulation::invariants::Broken;
 
 type Verdict = Result<(), Broken>;
 
-/// Every invariant of a life.
+/// Checks every invariant of a life.
 pub fn all(life: &Life) -> Verdict {
     let Life { writes, payments, policy, .. } = life;
     periods_tile(writes)?;
@@ -62,7 +62,7 @@ fn credit(subscription: &Subscription) -> Decimal {
     subscription.credit().unwrap_or_default().value()
 }
 
-/// Price times quantity.
+/// The value of a period: price times quantity.
 fn value(subscription: &Subscription) -> Decimal {
     subscription.price().unwrap().value() * Decimal::from(subscription.quantity.get())
 }
@@ -75,8 +75,8 @@ fn starts(writes: &[Write]) -> impl Iterator<Item = &Write> {
     })
 }
 
-/// The writes that start a period that is to be paid in full: not a trial, nor the running period of an import,
-/// nor a change of plan.
+/// The writes that start a period whose full price must be paid. Excluded are trials, the running period of an imported
+/// subscription, and changes of plan.
 fn paid_starts(writes: &[Write]) -> impl Iterator<Item = (&Write, Timestamp)> {
     starts(writes)
         .filter(|write| write.after.status != SubscriptionStatus::OnTrial)
@@ -91,7 +91,7 @@ pub fn periods_tile(writes: &[Write]) -> Verdict {
     for write in writes {
         let start = period_start(&write.after);
         if let Some(quote) = &write.quote {
-            // A change of plan may begin a period, or move the end of one that has not begun.
+            // A change of plan may begin a period, or move the end of a period that has not begun.
             let moved = (quote.period_start, quote.renews_at) != (last_start, expected);
             let begins = start == Some(write.now) && start >= last_start;
             let fits = !moved || begins || write.after.status == SubscriptionStatus::Pending;
@@ -111,7 +111,7 @@ pub fn periods_tile(writes: &[Write]) -> Verdict {
             expected = write.after.renews_at;
             continue;
         }
-        // The end of the running period moves only with an event that says so.
+        // The end of the running period changes only in a write whose event says so.
         let skipped = matches!(write.change, Change::PeriodsSkipped { .. });
         let restarted =
             write.before.as_ref().is_some_and(|it| it.anchor_at != write.after.anchor_at);
@@ -132,7 +132,7 @@ pub fn periods_tile(writes: &[Write]) -> Verdict {
     Ok(())
 }
 
-/// True if as many periods as the event says lie between the renewals.
+/// True if the number of periods between the two renewals is the number that the event says.
 fn skips_whole_periods(write: &Write) -> bool {
     let (Change::PeriodsSkipped { count }, Some(before)) = (&write.change, &write.before) else {
         return false;
@@ -198,7 +198,8 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
         }
         let before = match &write.before {
             Some(before) => credit(before),
-            // A credit that was sent at creation is what is left and what was used at once.
+            // At creation, the credit that the caller sent is the credit that is left plus the credit that was used at
+            // once.
             None => credit(&write.after) + used_at_once(write),
         };
         let less = before - credit(&write.after);
@@ -207,7 +208,7 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
             values += net;
             used += less;
         } else if write.quote.is_some() {
-            // Credit that is given.
+            // A change of plan gave this credit.
             if less != net {
                 return broken("money_adds_up", write);
             }
@@ -222,14 +223,15 @@ pub fn money_adds_up(writes: &[Write], payments: &[Payment]) -> Verdict {
     Ok(())
 }
 
-/// True if money that was given back takes credit with it: at most what changes of plan have made of payments.
+/// True if the credit fell because a payment was given back. It may fall by at most the credit that changes of plan
+/// have made from payments.
 fn is_taken_back(write: &Write, less: Decimal) -> bool {
     let billing = write.before.as_ref().and_then(|before| before.billing.as_ref());
     let of_changes = billing.map_or(Decimal::ZERO, |billing| billing.credit_of_changes.value());
     write.by == By::Report && less > Decimal::ZERO && less <= of_changes
 }
 
-/// The charge less the credit of a quote.
+/// The charges of a quote minus its credits.
 pub fn net(quote: &Quote) -> Decimal {
     let signed = quote.lines.iter().map(|line| match line.kind {
         QuoteLineKind::Credit => -line.amount.value(),

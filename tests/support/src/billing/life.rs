@@ -1,7 +1,7 @@
-//! The life of one subscription: the rules of billing without service and store.
+//! The life of one subscription, driven by the rules of billing without a service and a store.
 //!
-//! It writes what the rules decide, as the service does: a create, an update, a verb and a report are followed
-//! by the steps that are due, and time is followed by steps and then by retries.
+//! A life writes what the rules decide, in the same order as the service. After a create, an update, an action or a
+//! report, it executes the due steps. After the clock has moved, it executes the due steps and then the due retries.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub enum By {
     Verb,
     PlanChange,
     Report,
-    /// A step, and when it was due.
+    /// A step of the clock, and the moment at which it was due.
     Step(StepKind, Timestamp),
 }
 
@@ -49,7 +49,7 @@ pub struct Write {
     pub ask: Option<PaymentRequest>,
     /// The quote that a change of plan applied.
     pub quote: Option<Quote>,
-    /// The number of the act, such as an advance, in which it was written.
+    /// The number of the act, such as an advance, that made this write.
     pub round: usize,
 }
 
@@ -69,7 +69,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// A subscription to a plan for 10 USD, with what `change` makes of it.
+    /// A subscription to a plan for 10 USD. `change` can edit the input first.
     pub fn new(cycle: &str, start: &str, change: impl FnOnce(&mut NewSubscription)) -> Self {
         Self::by(Policy::default(), cycle, start, change).unwrap()
     }
@@ -106,7 +106,8 @@ impl Life {
         Ok(life)
     }
 
-    /// Writes an outcome: the subscription, the payment that it asks for, the payments that it cancels.
+    /// Writes a decision of the rules: the subscription, the payment that it requests, and the payments that it
+    /// cancels.
     fn write(&mut self, by: By, outcome: RuleDecision) {
         let RuleDecision { subscription, change, ask, cancels_open_payments } = outcome;
         if cancels_open_payments {
@@ -172,7 +173,7 @@ impl Life {
         panic!("steps without end: {:?}", self.subscription);
     }
 
-    /// Sets the time, and takes what is due by then: steps, then retries.
+    /// Sets the clock, and executes what is due by then: first the steps, then the retries.
     pub fn advance_to(&mut self, now: Timestamp) {
         self.round += 1;
         self.now = now;
@@ -192,7 +193,7 @@ impl Life {
         self.advance_to(of(day));
     }
 
-    /// Advances to each moment at which something is due, in turn.
+    /// Advances to each moment at which a step or a retry is due, one after the other, and then to `now`.
     pub fn punctually_to(&mut self, now: Timestamp) {
         while let Some(next) = self.next_due().filter(|next| *next <= now) {
             self.advance_to(next.max(self.now));
@@ -200,14 +201,14 @@ impl Life {
         self.advance_to(now);
     }
 
-    /// When a step or a retry is due next.
+    /// The moment at which the next step or retry is due. `None` if nothing is due in future.
     pub fn next_due(&self) -> Option<Timestamp> {
         let failed = self.payments.iter().filter(|payment| payment.status == PaymentStatus::Failed);
         let retries = failed.filter_map(Payment::next_attempt_at);
         self.subscription.next_action_at().into_iter().chain(retries).min()
     }
 
-    /// Applies a verb; true if it changed something.
+    /// Applies an action. Returns true if it changed something.
     pub fn act(&mut self, action: Action) -> Result<bool, Error> {
         self.round += 1;
         let Some(outcome) = self.rules.act(&self.subscription, action, self.now)? else {
@@ -218,12 +219,12 @@ impl Life {
         Ok(true)
     }
 
-    /// The quote of a change of plan at this moment.
+    /// The quote for a change of plan at the current time.
     pub fn quote(&self, to: Option<&Plan>, change: &PlanChange) -> Result<Quote, Error> {
         quote(&self.subscription, &self.plan, to, change, self.now)
     }
 
-    /// Changes the plan by the quote of this moment, which it returns.
+    /// Changes the plan at the current time, and returns the quote that was applied.
     pub fn change_plan(&mut self, to: Option<&Plan>, change: &PlanChange) -> Result<Quote, Error> {
         self.round += 1;
         let quote = self.quote(to, change)?;
@@ -247,7 +248,7 @@ impl Life {
         Ok(true)
     }
 
-    /// Reports a payment; panics if its lifecycle does not allow it.
+    /// Reports a change of a payment. Panics if the lifecycle of the payment does not allow it.
     pub fn report(&mut self, nth: usize, changes: impl Into<Reporting>) {
         self.round += 1;
         let Reporting(changes) = changes.into();
@@ -264,12 +265,12 @@ impl Life {
         self.take_steps();
     }
 
-    /// The number of the oldest payment that is to be collected.
+    /// The index of the oldest payment that must be collected. `None` if there is none.
     pub fn to_collect(&self) -> Option<usize> {
         self.payments.iter().position(|payment| payment.status == PaymentStatus::Pending)
     }
 
-    /// Reports every payment that is to be collected as paid, until none is left.
+    /// Reports payments as paid until no payment must be collected.
     pub fn pay(&mut self) {
         while let Some(nth) = self.to_collect() {
             self.report(nth, PaymentStatus::Succeeded);
@@ -280,7 +281,7 @@ impl Life {
         self.subscription.status
     }
 
-    /// The starts of the periods that were asked for, cut to ten characters.
+    /// The start dates of the periods for which payments were requested.
     pub fn asked_days(&self) -> Vec<String> {
         let starts = self.payments.iter().map(|payment| payment.asked.as_ref().unwrap());
         starts.map(|asked| asked.period_start.to_string()[..10].to_owned()).collect()
@@ -290,7 +291,7 @@ impl Life {
         self.payments.iter().map(|payment| payment.amount.to_string()).collect()
     }
 
-    /// The steps so far, each with the day at which it was due.
+    /// The steps so far, each with the date on which it was due.
     pub fn steps(&self) -> Vec<String> {
         let steps = self.writes.iter().filter_map(|write| match write.by {
             By::Step(kind, at) => Some(format!("{} {kind}", &at.to_string()[..10])),
@@ -316,7 +317,7 @@ impl From<PaymentChanges> for Reporting {
     }
 }
 
-/// The other payments of a subscription, as the service reads them.
+/// The summary of the other payments of a subscription, as the service computes it.
 fn others<'p>(payments: impl Iterator<Item = &'p Payment>) -> OtherPayments {
     payments.filter(|payment| payment.is_behind()).fold(
         OtherPayments::default(),
@@ -328,7 +329,7 @@ fn others<'p>(payments: impl Iterator<Item = &'p Payment>) -> OtherPayments {
     )
 }
 
-/// A plan for 10 of a currency.
+/// A plan with the price 10.
 pub fn plan(cycle: BillingCycle, currency: Option<&str>) -> Plan {
     let now = of("2020-01-01T00:00:00Z");
     let mut new = NewPlan::new(of("Pro"), of("pro"), of("10"), cycle);
@@ -336,7 +337,7 @@ pub fn plan(cycle: BillingCycle, currency: Option<&str>) -> Plan {
     Plan::create(new, PlanId::new(now, &SeededRandomness::new(2)).unwrap(), now).unwrap()
 }
 
-/// Another plan than that of a life.
+/// A second plan, to which a life can change.
 pub fn other_plan(price: &str, currency: &str, cycle: &str) -> Plan {
     let now = of("2020-01-01T00:00:00Z");
     let mut new = NewPlan::new(of("Max"), of("max"), of(price), of(cycle));

@@ -1,4 +1,5 @@
-//! One subscription that the clock bills, driven by the pure rules alone, and the invariants of its life.
+//! Tests of billing: a subscription that is changed only by the rules of billing, without a service, the invariants of
+//! its life, and races over a store.
 
 pub mod invariants;
 pub mod life;

@@ -1,7 +1,7 @@
-//! Changes of plan against all that may happen at the same time, over one store or several instances of it.
+//! Races between a change of plan and any other operation, over one store that one or several instances use.
 //!
-//! Two operations at once end as one of their two orders does, one after the other: the same payments, the same
-//! credit, the same plan and the same schedule.
+//! Two operations at the same time must have the same result as one of their two orders: the same payments, credit,
+//! plan and schedule.
 
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
@@ -22,7 +22,7 @@ use super::races::{Instances, SUBSCRIPTIONS, billing, monthly};
 /// An operation on a subscription.
 #[derive(Debug, Clone, Copy)]
 enum Operation {
-    /// The clock takes all steps that are due.
+    /// The clock executes all due steps.
     Advance,
     /// A change to the plan for 20.
     Upgrade,
@@ -38,11 +38,11 @@ enum Operation {
     DowngradeLater,
     Act(Action),
     Report(PaymentStatus),
-    /// The plan for 20 costs 30 from now on.
+    /// The price of the plan for 20 changes to 30.
     EditPlan,
 }
 
-/// The races: two operations, and the credit of the subscriptions.
+/// The races: two operations, and the credit of the subscriptions before them.
 const RACES: [(Operation, Operation, &str); 15] = {
     use Operation::{
         Act, Advance, Downgrade, DowngradeLater, EditPlan, Report, ThreeUnits, Upgrade,
@@ -67,7 +67,7 @@ const RACES: [(Operation, Operation, &str); 15] = {
     ]
 };
 
-/// Runs every race so many times.
+/// Runs every race `rounds` times.
 pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
     for round in 0..rounds {
         for (nth, (one, other, credit)) in RACES.into_iter().enumerate() {
@@ -76,7 +76,7 @@ pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
     }
 }
 
-/// A subscription at the end of a race: what it has, and what it was asked for.
+/// A subscription at the end of a race, with the payments that were requested for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
     status: String,
@@ -91,7 +91,7 @@ struct End {
     payments: Vec<(String, String, String, String)>,
 }
 
-/// Both operations on one subscription, in both orders and at once.
+/// Runs both operations in both orders and at the same time, each on a subscription of its own.
 async fn race(
     stores: &[Arc<dyn Store>],
     name: &str,
@@ -125,10 +125,11 @@ async fn race(
     }
 }
 
-/// Subscriptions to the plan for 10, half of whose first period is over. It is over for the instances that advance.
+/// Subscriptions to the plan for 10. For most instances, half of the first period has passed. For the instances that
+/// advance, the first period is over.
 struct World {
     instances: Instances,
-    /// Instances whose clock is late: for them the first period runs.
+    /// Instances whose clock is late: for them the first period is not over.
     late: Vec<Billing>,
     /// The plans for 10, 20 and 5.
     plans: [Arc<Plan>; 3],
@@ -161,7 +162,8 @@ impl World {
         Self { instances, late, plans, subscriptions }
     }
 
-    /// Runs an operation at an instance. That it is refused, because the other came first, is one of the orders.
+    /// Runs an operation at an instance. A refusal is accepted: it is the result of the order in which the other
+    /// operation comes first.
     async fn run(&self, instance: usize, nth: usize, operation: Operation) {
         let billing = &self.late[instance % self.late.len()];
         let (id, payment) = self.subscriptions[nth];
@@ -234,7 +236,7 @@ impl World {
     }
 }
 
-/// Accepts a refusal by the rules.
+/// Panics if the error is not a refusal by the rules.
 fn allow<T>(result: Result<T, Error>) {
     if let Err(error) = result {
         assert!(matches!(error, Error::Conflict(_)), "{error:?}");

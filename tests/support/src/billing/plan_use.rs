@@ -1,4 +1,5 @@
-//! Races between the deletion of a plan and changes to it, over one store or several instances of it.
+//! Races between the deletion of a plan and changes of subscriptions to this plan, over one store that one or several
+//! instances use.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use tokio::task::JoinSet;
 use super::races::Instances;
 use crate::service_world::{faults, of, wrong};
 
-/// Deletions of a plan while the clock changes a subscription to it.
+/// The number of attempts to delete a plan while the clock changes a subscription to this plan.
 const DELETIONS: usize = 10;
 
-/// Runs both races so many times.
+/// Runs both races `rounds` times.
 pub async fn all(stores: &[Arc<dyn Store>], rounds: usize) {
     for round in 0..rounds {
         schedule_against_delete(stores, 2 * round).await;
@@ -19,7 +20,7 @@ pub async fn all(stores: &[Arc<dyn Store>], rounds: usize) {
     }
 }
 
-/// A plan in USD for each subscription.
+/// Creates a plan in USD for each subscription.
 async fn plans(world: &Instances, race: usize, count: usize) -> Vec<Arc<Plan>> {
     let mut plans = Vec::new();
     for nth in 0..count {
@@ -32,7 +33,8 @@ async fn plans(world: &Instances, race: usize, count: usize) -> Vec<Arc<Plan>> {
     plans
 }
 
-/// Either the change is scheduled and the plan stays, or the plan is deleted and nothing is scheduled.
+/// Schedules a change to a plan and deletes this plan at the same time. Either the change is scheduled and the plan
+/// stays, or the plan is deleted and no change is scheduled.
 async fn schedule_against_delete(stores: &[Arc<dyn Store>], race: usize) {
     let world = Instances::over(stores, race).await;
     let held = world.made(PaymentStatus::Succeeded).await;
@@ -78,7 +80,8 @@ async fn schedule_against_delete(stores: &[Arc<dyn Store>], race: usize) {
     }
 }
 
-/// While a scheduled change happens, its plan is in use at every moment.
+/// Deletes a plan while the clock executes a scheduled change to it. The deletion must fail, because the plan is in use
+/// at every moment.
 async fn change_against_delete(stores: &[Arc<dyn Store>], race: usize) {
     let world = Instances::over(stores, race).await;
     let held = world.made(PaymentStatus::Succeeded).await;

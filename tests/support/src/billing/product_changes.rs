@@ -1,4 +1,4 @@
-//! Changes of plan where a user may have one live subscription for each product, over any store.
+//! Tests of changes of plan if a user may have only one live subscription per product, over any store.
 
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
@@ -14,16 +14,16 @@ use subscription_core::{
 
 use crate::service_world::{of, wrong};
 
-/// A way in which the steps of a subscription are taken.
+/// The way in which the steps of a subscription are executed.
 #[derive(Debug, Clone, Copy)]
 enum Taken {
-    /// By the clock, with all others that are due.
+    /// By the clock, together with all other due subscriptions.
     ByClock,
-    /// After a call that names the subscription.
+    /// By a call that names the subscription.
     ByCall,
 }
 
-/// A user with a subscription to `a`. Plans with the same first letter are of one product.
+/// A user with a subscription to the plan `a`. Plans with the same first letter belong to one product.
 struct World {
     store: Arc<dyn Store>,
     clock: ManualClock,
@@ -68,12 +68,12 @@ impl World {
         self.billing.service().plan_by_id(plan).await.unwrap().slug.to_string()
     }
 
-    /// Turns the clock to the renewal, and takes the steps that are due.
+    /// Turns the clock to the renewal, and executes the steps that are due.
     async fn renew(&self, taken: Taken) {
         self.clock.set(self.held.renews_at.unwrap());
         match taken {
             Taken::ByClock => drop(self.advance().await),
-            // It changes nothing by itself.
+            // Resuming an active subscription changes nothing by itself.
             Taken::ByCall => {
                 self.billing.service().act(self.held.id, Action::Resume).await.unwrap();
             }
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// The plan of a name; plans have one price, so that no change asks for a payment.
+/// Finds or creates the plan of a name. All plans have the same price, so that no change of plan requests a payment.
 async fn plan(billing: &Billing, slug: &str) -> Arc<Plan> {
     let service = billing.service();
     if let Ok(plan) = service.plan(&of(slug)).await {
@@ -103,7 +103,7 @@ async fn plan(billing: &Billing, slug: &str) -> Arc<Plan> {
     service.create_plan(NewPlan { currency: Some(of("USD")), product_id, ..new }).await.unwrap()
 }
 
-/// A subscription whose first payment is paid.
+/// Creates a subscription whose first payment is paid.
 async fn subscribed(billing: &Billing, user: UserId, to: &str) -> Result<Arc<Subscription>, Error> {
     let (plan, service) = (plan(billing, to).await, billing.service());
     let held = service.create_subscription(NewSubscription::new(user, plan.id)).await?;
@@ -113,7 +113,7 @@ async fn subscribed(billing: &Billing, user: UserId, to: &str) -> Result<Arc<Sub
     service.subscription(held.id).await
 }
 
-/// Runs every case over fresh users of one store.
+/// Runs every case over one store, each with new users.
 pub async fn all(store: &Arc<dyn Store>) {
     a_change_to_a_product_that_the_user_has_is_refused_and_changes_nothing(store).await;
     a_change_frees_the_old_product(store).await;
@@ -172,8 +172,8 @@ async fn a_plan_that_a_subscription_has_keeps_its_product(store: &Arc<dyn Store>
     service.delete_plan(&unused.slug).await.unwrap();
 }
 
-/// A second live subscription without a key, as one from a time without the setting, does not matter: the first has
-/// the key and keeps it.
+/// The user has a second live subscription without a uniqueness key, from a time without the setting. This does not
+/// matter: the first subscription has the key and keeps it.
 async fn a_change_within_the_same_limit_needs_no_other_key(store: &Arc<dyn Store>) {
     for (per, to) in [(OneLivePer::User, "b"), (OneLivePer::Product, "a2")] {
         let world = World::over(store, per).await;
@@ -220,7 +220,8 @@ async fn a_scheduled_change_to_a_product_that_is_taken_by_then_happens(
     world.subscribe("a").await.unwrap();
 }
 
-/// The release before deletes plans that are only scheduled. One such subscription must not hold up the others.
+/// The previous release deletes plans that are only scheduled. A subscription with such a plan must not block the other
+/// subscriptions.
 async fn a_scheduled_change_to_a_plan_that_is_gone_happens(store: &Arc<dyn Store>, taken: Taken) {
     let world = World::over(store, OneLivePer::Product).await;
     world.schedule(&world.held, "gone").await;
@@ -234,7 +235,7 @@ async fn a_scheduled_change_to_a_plan_that_is_gone_happens(store: &Arc<dyn Store
     assert_eq!((held.subscription_plan_id, &held.live_key), (gone.id, &None), "{taken:?}");
 }
 
-/// Both are decided on before either is committed.
+/// Both changes are decided before one of them is committed.
 async fn of_two_scheduled_changes_to_one_product_both_happen(store: &Arc<dyn Store>) {
     let world = World::over(store, OneLivePer::Product).await;
     let other = world.subscribe("c").await.unwrap();

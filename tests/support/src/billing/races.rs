@@ -1,4 +1,4 @@
-//! Races between the clock and those who use the service, over one store or several instances of it.
+//! Races between the clock and callers of the service, over one store that one or several instances use.
 
 #![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
 
@@ -15,10 +15,10 @@ use subscription_core::{
 };
 use tokio::task::JoinSet;
 
-/// Subscriptions of one round.
+/// The number of subscriptions in one round.
 pub(super) const SUBSCRIPTIONS: usize = 24;
 
-/// Instances of the service with one clock, and a monthly plan.
+/// Instances of the service that share a clock, and a monthly plan.
 pub(super) struct Instances {
     pub(super) clock: ManualClock,
     pub(super) billings: Vec<Billing>,
@@ -30,7 +30,7 @@ impl Instances {
         Self::named(stores, &format!("race-{nth}")).await
     }
 
-    /// The instances, whose plan has this slug.
+    /// Creates the instances, and a plan with this slug.
     pub(super) async fn named(stores: &[Arc<dyn Store>], slug: &str) -> Self {
         let clock = ManualClock::at("2025-01-31T10:00:00Z".parse().unwrap());
         let billings: Vec<_> = stores.iter().map(|store| billing(store, &clock)).collect();
@@ -38,7 +38,7 @@ impl Instances {
         Self { clock, billings, plan }
     }
 
-    /// The instance of a number.
+    /// An instance by its number. Numbers wrap around.
     pub(super) fn billing(&self, nth: usize) -> Billing {
         self.billings[nth % self.billings.len()].clone()
     }
@@ -47,14 +47,14 @@ impl Instances {
         UserId::new(self.clock.now(), &SystemRandomness).unwrap()
     }
 
-    /// Subscriptions that are due for renewal, with their first payment as `status`.
+    /// Subscriptions that are due for renewal. Their first payment has this status.
     async fn due(&self, status: PaymentStatus) -> Vec<(Arc<Subscription>, Arc<Payment>)> {
         let due = self.made(status).await;
         self.turn_to_renewal(&due);
         due
     }
 
-    /// New subscriptions, with their first payment as `status`.
+    /// New subscriptions. Their first payment has this status.
     pub(super) async fn made(
         &self,
         status: PaymentStatus,
@@ -72,7 +72,7 @@ impl Instances {
         all
     }
 
-    /// Turns the clock to the moment after the renewal.
+    /// Turns the clock to one second after the renewal.
     pub(super) fn turn_to_renewal(&self, of: &[(Arc<Subscription>, Arc<Payment>)]) {
         let renewal = of.first().and_then(|(made, _)| made.renews_at).unwrap();
         self.clock.set(renewal.saturating_add(Duration::from_secs(1)));
@@ -82,7 +82,7 @@ impl Instances {
         self.billings[0].service().payments(PaymentQuery::of(of.id)).await.unwrap().items
     }
 
-    /// Advances every instance, beside the other tasks.
+    /// Starts a task for each instance that advances its clock work while the other tasks run.
     pub(super) fn advance(&self, tasks: &mut JoinSet<()>) {
         for billing in &self.billings {
             let billing = billing.clone();
@@ -90,7 +90,7 @@ impl Instances {
         }
     }
 
-    /// Runs all tasks to their end, and then the clock until nothing is due.
+    /// Waits for all tasks, and then advances the billing until nothing is due.
     pub(super) async fn finish(&self, mut tasks: JoinSet<()>) {
         while let Some(done) = tasks.join_next().await {
             done.unwrap();
@@ -98,7 +98,7 @@ impl Instances {
         while self.billings[0].advance(1_000).await.unwrap().steps > 0 {}
     }
 
-    /// Checks that no period is asked for twice, and returns the subscription and its payments.
+    /// Checks that no period has two requested payments, and returns the subscription and its payments.
     pub(super) async fn checked(
         &self,
         of: &Subscription,
@@ -112,7 +112,7 @@ impl Instances {
     }
 }
 
-/// An instance over a store.
+/// Creates an instance over a store.
 pub(super) fn billing(store: &Arc<dyn Store>, clock: &ManualClock) -> Billing {
     let service = SubscriptionService::builder(Arc::clone(store))
         .clock(clock.clone())
@@ -122,7 +122,7 @@ pub(super) fn billing(store: &Arc<dyn Store>, clock: &ManualClock) -> Billing {
     Billing::new(service, Policy::default())
 }
 
-/// A monthly plan in USD.
+/// Creates a monthly plan in USD.
 pub(super) async fn monthly(billing: &Billing, slug: &str, price: &str) -> Arc<Plan> {
     let (name, price) = ("Pro".parse().unwrap(), price.parse().unwrap());
     let plan = NewPlan::new(name, slug.parse().unwrap(), price, BillingCycle::MONTHLY);
@@ -130,7 +130,7 @@ pub(super) async fn monthly(billing: &Billing, slug: &str, price: &str) -> Arc<P
     billing.service().create_plan(plan).await.unwrap()
 }
 
-/// Runs every race so many times.
+/// Runs every race `rounds` times.
 pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
     for round in 0..rounds {
         cancel_against_renew(&stores, 4 * round).await;
@@ -140,7 +140,8 @@ pub async fn all(stores: Vec<Arc<dyn Store>>, rounds: usize) {
     }
 }
 
-/// In either order, a subscription that is cancelled at once has no open payment.
+/// A cancellation with immediate effect against the renewal. In both orders, the cancelled subscription has no open
+/// payment.
 async fn cancel_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     let due = world.due(PaymentStatus::Succeeded).await;
@@ -163,7 +164,8 @@ async fn cancel_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
     }
 }
 
-/// The failure of the first payment and the renewal: behind means past due, and nothing is asked for then.
+/// The report that the first payment failed, against the renewal. A subscription with a payment behind is past due, and
+/// no payment is requested then.
 async fn report_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     let due = world.due(PaymentStatus::Pending).await;
@@ -184,12 +186,12 @@ async fn report_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
         assert_eq!(now.status, SubscriptionStatus::PastDue, "{payments:?}");
         let first = payments.iter().find(|payment| payment.id == first.id).unwrap();
         assert_eq!(first.status, PaymentStatus::Failed);
-        // The renewal came first and asked for its period, or the failure did and stopped it.
+        // Either the renewal came first and requested a payment, or the failure came first and prevented that.
         assert!(payments.len() <= 2, "{payments:?}");
     }
 }
 
-/// A retry by the schedule, on every instance, and one by hand: one attempt each at most.
+/// A scheduled retry on every instance, against a retry by a caller: each makes at most one attempt.
 async fn retry_against_retry(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     let due = world.due(PaymentStatus::Failed).await;
@@ -211,7 +213,8 @@ async fn retry_against_retry(stores: &[Arc<dyn Store>], nth: usize) {
     }
 }
 
-/// Of two subscriptions of one user at once, one is made where one may be live.
+/// Two creations of a subscription for the same user at the same time. Only one succeeds, because a user may have one
+/// live subscription.
 async fn two_creates_of_one_user(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     for _ in 0..SUBSCRIPTIONS / 4 {

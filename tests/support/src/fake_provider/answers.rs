@@ -1,4 +1,4 @@
-//! The answers of the API to GET requests.
+//! The responses of the API to GET requests.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -7,7 +7,7 @@ use super::history::History;
 use super::model::Account;
 use super::{lemon_squeezy, stripe};
 
-/// A status and a body.
+/// A response: its status and its body.
 pub(super) type Answer = (u16, Value);
 
 /// The parameters of a query.
@@ -24,7 +24,7 @@ impl Parameters {
 }
 
 impl Account {
-    /// The answer to a GET of a path with its query.
+    /// The response to a GET request for a path with its query.
     pub(super) fn answer(&self, path_and_query: &str) -> Answer {
         let url = Url::parse("http://localhost").unwrap().join(path_and_query).unwrap();
         let pairs = url.query_pairs().map(|(key, value)| (key.into_owned(), value.into_owned()));
@@ -37,7 +37,8 @@ impl Account {
         }
     }
 
-    /// The state of an object that the API shows, and its place. The API may lag.
+    /// The state of an object that the API shows, and the index of that state. The state may be an old one if the API
+    /// lags. `None` if the API does not show the object yet.
     pub(super) fn seen<'a, T: Clone + PartialEq>(
         &self,
         history: &'a History<T>,
@@ -88,7 +89,7 @@ impl Account {
                 self.sessions.get(*id).and_then(|of| Some(stripe::session(self, self.seen(of)?.1))),
             ),
             ["v1", "customers", id] => found(stripe::customer(self, id)),
-            // Without `status=all` ended subscriptions are left out.
+            // Without `status=all`, the list omits ended subscriptions.
             ["v1", "subscriptions"] => {
                 let all = self.all(self.subscriptions.values()).into_iter();
                 let ended = query.get("status") == Some("all");
@@ -113,7 +114,7 @@ impl Account {
                 let all = all.filter(|(_, payment)| intent.is_none_or(|it| payment.id == it));
                 let invoice = query.get("invoice");
                 let all = all.filter(|(of, _)| invoice.is_none_or(|id| of.id == id));
-                // A path begins with `data`, which is no level of an invoice payment.
+                // A path of `expand` begins with `data`, which does not count as a level of an invoice payment.
                 listed(
                     all.map(|(of, payment)| stripe::invoice_payment(self, of, payment, levels + 1))
                         .collect(),

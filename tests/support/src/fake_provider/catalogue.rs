@@ -11,9 +11,9 @@ pub struct Price {
     pub amount: i64,
     /// The currency in capital letters.
     pub currency: &'static str,
-    /// The digits of the currency after the point.
+    /// The number of digits after the decimal point of the currency.
     pub digits: u32,
-    /// The months of a period; 0 if it is paid once.
+    /// The number of months in a period. 0 if the price is paid once.
     pub months: u32,
 }
 
@@ -27,7 +27,7 @@ const fn price(
     Price { slug, amount, currency, digits, months }
 }
 
-/// All prices. Our side has a plan for each but the last.
+/// All prices. Our service has a plan for each price except the last.
 pub const PRICES: [Price; 5] = [
     price("monthly", 1_999, "USD", 2, 1),
     price("yearly", 19_900, "USD", 2, 12),
@@ -36,10 +36,10 @@ pub const PRICES: [Price; 5] = [
     price("unknown", 700, "EUR", 2, 1),
 ];
 
-/// The place of the price that is paid once.
+/// The index of the price that is paid once.
 pub const ONE_TIME: usize = 3;
 
-/// The place of the price that no plan of ours has.
+/// The index of the price for which our service has no plan.
 pub const UNKNOWN: usize = 4;
 
 impl Price {

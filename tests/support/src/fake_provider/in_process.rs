@@ -1,4 +1,4 @@
-//! The API without a socket: fast, and a seed repeats the order of everything.
+//! The API without a socket. It is fast, and the same seed repeats the same order of all calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use subscription_core::auth::{Fetch, FetchFailed, FetchRequest};
 use super::model::{Shared, shared};
 use crate::rng::Rng;
 
-/// Answers requests from an account.
+/// Responds to requests with the objects of an account.
 pub struct InProcess {
     account: Shared,
-    /// So many of a hundred requests fail.
+    /// The percentage of requests that fail.
     failing: u32,
     rng: Rng,
     calm: Arc<AtomicBool>,
@@ -31,7 +31,8 @@ impl InProcess {
         Self { account, failing: 0, rng: Rng::new(0), calm: Arc::new(AtomicBool::new(true)) }
     }
 
-    /// Lets others run before and after each request, and fails so many requests of a hundred, until it is calm.
+    /// Lets other tasks run before and after each request, and lets `failing` percent of the requests fail. Both stop
+    /// when `calm` is set.
     pub fn disturbed(self, rng: &Rng, failing: u32, calm: Arc<AtomicBool>) -> Self {
         Self { failing, rng: rng.fork(), calm, ..self }
     }
@@ -48,7 +49,8 @@ impl InProcess {
     }
 }
 
-/// Lets others run once. The one of tokio wakes only if the runtime itself polls.
+/// Yields once to other tasks. The `yield_now` of tokio cannot be used: its task wakes only if the runtime itself polls
+/// it.
 pub(crate) async fn yield_once() {
     let mut yielded = false;
     std::future::poll_fn(|context| {

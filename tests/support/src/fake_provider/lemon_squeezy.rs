@@ -1,4 +1,4 @@
-//! The objects of Lemon Squeezy as its API shows them.
+//! The objects of Lemon Squeezy in the JSON of its API.
 
 use serde_json::{Value, json};
 use subscription_core::providers::{ObjectKind, ProviderKind};
@@ -8,7 +8,7 @@ use super::model::{Account, Invoice, Order, Subscription, written};
 
 const KIND: ProviderKind = ProviderKind::LemonSqueezy;
 
-/// A webhook's payload. The events of invoices have no custom data.
+/// The payload of a webhook. Events of invoices have no custom data.
 pub(super) fn event(account: &Account, name: &str, kind: ObjectKind, id: &str) -> Value {
     let (data, user) = match kind {
         ObjectKind::Subscription => {

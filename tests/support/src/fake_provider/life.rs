@@ -1,4 +1,4 @@
-//! A random life of an account.
+//! The random changes of an account.
 
 use super::catalogue::{ONE_TIME, PRICES};
 use super::history::History;
@@ -7,12 +7,12 @@ use crate::rng::Rng;
 
 const DAY: i64 = 86_400;
 
-/// The most subscriptions of a life.
+/// Maximum number of subscriptions of an account.
 const SUBSCRIPTIONS_MAX: usize = 6;
 
 impl Account {
-    /// Makes one random change. Each customer belongs to one of the users, but for strangers; the user of a subscription is named in
-    /// its data, or in its checkout session.
+    /// Makes one random change. Each customer belongs to one of the users, but a stranger may buy as the customer of
+    /// another user. The user of a subscription is named in its data, or in its checkout session.
     pub fn live(&mut self, rng: &Rng, users: &[String]) {
         let living = self.subscriptions.values().map(History::last);
         let living: Vec<_> = living.filter(|of| !of.is_over()).cloned().collect();
@@ -29,7 +29,8 @@ impl Account {
         }
     }
 
-    /// The customer of a user. A user may have several, and a stranger may buy as the customer of another.
+    /// A random user, and a customer for the purchase. A user may have several customers, and a stranger may buy as the
+    /// customer of another user.
     fn customer_of(&mut self, rng: &Rng, users: &[String]) -> (String, String) {
         let user = rng.pick(users.iter().cloned()).unwrap();
         if self.strangers > 0
@@ -123,7 +124,7 @@ impl Account {
                 (of.cancel_at_period_end, of.cancel_at, of.canceled_at) = (false, None, None);
                 of.status = if of.status == "cancelled" { "active" } else { of.status };
             }),
-            // X → Y → X within a second: the state is the same again.
+            // The state changes from X to Y and back to X within one second.
             _ => match rng.below(9) {
                 0 => self.change(id, |of| of.quantity = if of.quantity == 1 { 3 } else { 1 }),
                 1 => self.change(id, |of| {
@@ -162,7 +163,7 @@ impl Account {
         });
     }
 
-    /// The next period begins, paid or not.
+    /// Begins the next period of a subscription, paid or not.
     fn renew(&mut self, id: &str, paid: bool) {
         let reason = if self.is_stripe() { "subscription_cycle" } else { "renewal" };
         let now = self.now;
@@ -174,7 +175,7 @@ impl Account {
         });
         let id = self.invoice(id, reason, paid);
         if paid && self.is_stripe() && self.now % 7 == 0 {
-            // It was paid out of band before anybody saw it.
+            // The invoice was paid out of band before our service saw it.
             self.amend_invoice(&id, |of| of.payments.clear());
         }
     }
@@ -247,7 +248,7 @@ impl Account {
     }
 }
 
-/// A cancelled payment stays so: another one succeeds.
+/// Makes an invoice paid. A cancelled payment stays cancelled, and another payment is added that succeeds.
 fn paid(of: &mut Invoice) {
     of.status = "paid";
     if let Some(last) = of.payments.last().filter(|last| last.status == "canceled") {

@@ -1,7 +1,8 @@
-//! A payment provider for tests: an account at Stripe or Lemon Squeezy that lives a random life, answers its API
-//! and signs its webhooks as the real one does.
+//! A payment provider for tests: an account at Stripe or Lemon Squeezy that changes at random. It responds to API
+//! requests and signs its webhooks as the real provider does.
 //!
-//! Nothing here calls the mapping of the core: [`oracle`] says by hand which records an account should have here.
+//! Nothing here calls the mapping of the core. [`oracle`] computes independently which records an account must have in
+//! our service.
 
 #![expect(
     clippy::indexing_slicing,

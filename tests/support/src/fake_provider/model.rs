@@ -1,4 +1,4 @@
-//! The objects of an account, and the changes that are made to them.
+//! The objects of an account, and the changes to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::{lemon_squeezy, stripe};
 /// A moment in seconds since 1970.
 pub type Moment = i64;
 
-/// The places of fields in Stripe's objects: they moved on 2025-03-31.
+/// The version of the API that decides where fields are in Stripe's objects: some fields moved on 2025-03-31.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Places {
     Before,
@@ -26,7 +26,7 @@ pub enum Places {
 /// A pause of collection (Stripe) or of the subscription (Lemon Squeezy).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// True if the services go on (`free` at Lemon Squeezy).
+    /// True if the service continues during the pause (`free` at Lemon Squeezy).
     pub free: bool,
     pub resumes_at: Option<Moment>,
 }
@@ -40,7 +40,7 @@ pub struct Subscription {
     /// The status in the provider's own words.
     pub status: &'static str,
     pub created: Moment,
-    /// The second of its last change: two changes may have the same.
+    /// The second of the last change. Two changes may happen in the same second.
     pub updated: Moment,
     pub period: (Moment, Moment),
     pub trial_end: Option<Moment>,
@@ -49,7 +49,7 @@ pub struct Subscription {
     pub cancel_at_period_end: bool,
     pub canceled_at: Option<Moment>,
     pub ended_at: Option<Moment>,
-    /// The place of its price.
+    /// The index of its price in [`PRICES`].
     pub price: usize,
     pub quantity: i64,
 }
@@ -88,7 +88,7 @@ pub struct Invoice {
     pub total: i64,
     /// The period that its line pays for.
     pub period: (Moment, Moment),
-    /// Its payments (Stripe). None of a paid invoice: it was paid out of band.
+    /// Its payments (Stripe). If a paid invoice has no payments, it was paid out of band.
     pub payments: Vec<Payment>,
     /// The refunded part (Lemon Squeezy).
     pub refunded: i64,
@@ -123,11 +123,11 @@ pub struct Account {
     pub places: Places,
     pub live: bool,
     pub now: Moment,
-    /// The number of changes so far.
+    /// The number of changes to the account so far.
     pub changes: u64,
-    /// The API shows the state of so many changes ago.
+    /// How many changes the API lags behind.
     pub lag: u64,
-    /// So many of a hundred purchases are made under the address of a customer who is somebody else.
+    /// The percentage of purchases that a user makes as the customer of another user.
     pub strangers: u32,
     pub subscriptions: BTreeMap<String, History<Subscription>>,
     pub invoices: BTreeMap<String, History<Invoice>>,
@@ -135,7 +135,7 @@ pub struct Account {
     pub sessions: BTreeMap<String, History<Session>>,
     /// The e-mail address of each customer.
     pub customers: BTreeMap<String, String>,
-    /// Webhooks that were not delivered yet.
+    /// The webhooks that were not delivered yet.
     pub outbox: Vec<Event>,
     last_id: u64,
 }
@@ -143,18 +143,18 @@ pub struct Account {
 /// An account that a server and a test share.
 pub type Shared = Arc<Mutex<Account>>;
 
-/// The account behind a lock.
+/// Locks the account.
 pub fn shared(account: &Shared) -> MutexGuard<'_, Account> {
     account.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The moment so many months later.
+/// The moment that is this number of months later.
 pub(super) fn months_after(moment: Moment, months: u32) -> Moment {
     let date = DateTime::from_timestamp(moment, 0).unwrap();
     date.checked_add_months(Months::new(months)).unwrap().timestamp()
 }
 
-/// A moment as Lemon Squeezy and our API write it.
+/// A moment in the text format of Lemon Squeezy and of our API.
 pub fn written(moment: Moment) -> String {
     let date = DateTime::from_timestamp(moment, 0).unwrap();
     date.to_rfc3339_opts(SecondsFormat::Micros, true)
@@ -165,7 +165,7 @@ impl Subscription {
         PRICES[self.price]
     }
 
-    /// True if nothing happens to it any more.
+    /// True if the subscription has ended and cannot change any more.
     pub fn is_over(&self) -> bool {
         matches!(self.status, "canceled" | "incomplete_expired" | "expired")
     }
@@ -205,7 +205,7 @@ impl Account {
         self.kind == ProviderKind::Stripe
     }
 
-    /// A new id: a number, with Stripe's prefix in front.
+    /// A new id: a number, for Stripe with a prefix.
     pub fn new_id(&mut self, prefix: &str) -> String {
         self.last_id += 1;
         let number = 1_000_000 + self.last_id;
@@ -219,7 +219,8 @@ impl Account {
         id
     }
 
-    /// A subscription of a customer that is active, or on trial if a trial's end is given, and its first events.
+    /// Creates a subscription of a customer, and its first events. The subscription is active, or on trial if the end
+    /// of a trial is given.
     pub fn subscribe(
         &mut self,
         customer: &str,
@@ -261,7 +262,7 @@ impl Account {
         id
     }
 
-    /// Makes the checkout session of a subscription, which names the user (Stripe).
+    /// Creates the checkout session of a subscription (Stripe). The session names the user.
     pub fn session(&mut self, subscription: &str, user: Option<&str>) -> String {
         let customer = self.subscription(subscription).customer.clone();
         let made = Session {
@@ -278,7 +279,7 @@ impl Account {
         id
     }
 
-    /// Makes an order (Lemon Squeezy).
+    /// Creates an order (Lemon Squeezy).
     pub fn order(&mut self, customer: &str, user: Option<&str>, price: usize) -> String {
         let made = Order {
             id: self.new_id("order"),
@@ -296,7 +297,7 @@ impl Account {
         id
     }
 
-    /// Makes an invoice of a subscription for its present period, with one payment that succeeded or failed.
+    /// Creates an invoice of a subscription for its current period, with one payment that succeeded or failed.
     pub fn invoice(&mut self, subscription: &str, reason: &'static str, paid: bool) -> String {
         let of = self.subscription(subscription).clone();
         let total = of.price().amount * of.quantity;
@@ -344,13 +345,13 @@ impl Account {
         self.subscriptions.get(id).unwrap_or_else(|| panic!("no subscription {id}")).last()
     }
 
-    /// True if a subscription has always had its present price.
+    /// True if a subscription has always had its current price.
     pub fn has_one_price(&self, id: &str) -> bool {
         let history = &self.subscriptions[id];
         history.since(0).all(|state| state.price == history.last().price)
     }
 
-    /// Changes a subscription, with the event that says so.
+    /// Changes a subscription, and emits the event of the change.
     pub fn change(&mut self, id: &str, change: impl FnOnce(&mut Subscription)) {
         self.changes += 1;
         let history = self.subscriptions.get_mut(id).unwrap();
@@ -367,7 +368,8 @@ impl Account {
         self.emit(event, ObjectKind::Subscription, id);
     }
 
-    /// Changes an invoice, with an event. Events of charges, disputes and intents name the payment.
+    /// Changes an invoice, and emits an event. Events of charges, disputes and payment intents name the payment instead
+    /// of the invoice.
     pub fn change_invoice(
         &mut self,
         id: &str,
@@ -386,7 +388,7 @@ impl Account {
         }
     }
 
-    /// Changes an invoice as if it had been made so.
+    /// Changes an invoice and its history, as if it had been created in this state.
     pub fn amend_invoice(&mut self, id: &str, change: impl FnOnce(&mut Invoice)) {
         let mut made = self.invoices[id].last().clone();
         change(&mut made);
@@ -408,7 +410,7 @@ impl Account {
         invoices.find(|invoice| invoice.payments.iter().any(|payment| payment.id == intent))
     }
 
-    /// Puts a webhook into the outbox. Its payload shows the object as it is now.
+    /// Puts a webhook into the outbox. Its payload shows the current state of the object.
     fn emit(&mut self, name: &'static str, kind: ObjectKind, id: &str) {
         let number = self.new_id("evt");
         let body = self.payload(name, &number, kind, id).to_string();
@@ -439,7 +441,7 @@ impl Account {
         }
     }
 
-    /// The orders that make records here.
+    /// The orders for which our service has records: those of the price that is paid once.
     pub fn one_time_orders(&self) -> impl Iterator<Item = &Order> {
         self.orders.values().map(History::last).filter(|order| order.price == ONE_TIME)
     }

@@ -1,4 +1,5 @@
-//! The records that an account should have here, written by hand from the tables of the design.
+//! The records that our service must have for an account, computed by rules that are written by hand from the tables of
+//! the design.
 
 use subscription_core::providers::{PauseMeans, ProviderKind};
 
@@ -6,7 +7,8 @@ use super::catalogue::{PRICES, Price};
 use super::history::History;
 use super::model::{Account, Invoice, Moment, Order, Payment, Subscription, months_after, written};
 
-/// A subscription that should be here. `None` of `renews_at` and `ends_at` means that our record keeps its own.
+/// A subscription that our service must have. If the outer `Option` of `renews_at` or `ends_at` is `None`, the provider
+/// does not set this field of our record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedSubscription {
     pub external_id: String,
@@ -20,7 +22,7 @@ pub struct ExpectedSubscription {
     pub quantity: i64,
 }
 
-/// A payment that should be here.
+/// A payment that our service must have.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpectedPayment {
     pub external_id: String,
@@ -34,21 +36,21 @@ pub struct ExpectedPayment {
     pub period_end: Option<String>,
 }
 
-/// The subscriptions that should be here, those of orders too.
+/// The subscriptions that our service must have, also those of orders.
 pub fn subscriptions(account: &Account, pause: PauseMeans) -> Vec<ExpectedSubscription> {
     let own = account.subscriptions.values().map(History::last);
     let own = own.map(|of| subscription(account.kind, pause, of));
     own.chain(account.one_time_orders().map(order)).collect()
 }
 
-/// The payments that should be here, those of orders too.
+/// The payments that our service must have, also those of orders.
 pub fn payments(account: &Account) -> Vec<ExpectedPayment> {
     let invoices = account.invoices.values().map(History::last);
     let of_invoices = invoices.flat_map(|of| invoice(account.kind, of));
     of_invoices.chain(account.one_time_orders().map(payment_of_order)).collect()
 }
 
-/// The id of our record for a subscription.
+/// The external id of our record for a subscription.
 pub fn external_id(kind: ProviderKind, id: &str) -> String {
     match kind {
         ProviderKind::Stripe => id.to_owned(),
@@ -210,7 +212,7 @@ pub fn order(of: &Order) -> ExpectedSubscription {
         plan: PRICES[of.price].slug,
         status,
         starts_at: written(of.created),
-        // An order has no end: that of a refunded one is when it was observed.
+        // An order has no end. The record of a refunded order ends at the time when our service observed the refund.
         ends_at: (status != "expired").then_some(None),
         renews_at: Some(None),
         trial_ends_at: None,

@@ -1,4 +1,4 @@
-//! The API over HTTP on a free local port, with faults.
+//! The API as an HTTP server on a free local port, with faults that a test can switch on.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use super::model::{Shared, shared};
 
-/// The API key. The start says that it is one for test data.
+/// The API key. Its prefix says that it is a key for test data.
 pub const KEY: &str = "rk_test_of_the_fake_provider";
 
 const GIBIBYTE: u64 = 1 << 30;
@@ -29,25 +29,25 @@ const GIBIBYTE: u64 = 1 << 30;
 /// A fault of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers with a status, and asks to wait so many seconds.
+    /// The response has this status, and says after how many seconds to retry.
     Status(u16, Option<u64>),
-    /// Never answers.
+    /// There is no response.
     Hangs,
-    /// Sends the caller to `/elsewhere` of this server.
+    /// The response redirects to `/elsewhere` on this server.
     Redirects,
-    /// Shows another object than the one that was asked for.
+    /// The response contains another object than the requested one.
     WrongId,
-    /// Shows an object of the other mode.
+    /// The response contains an object of the other mode: live instead of test, or test instead of live.
     OtherMode,
-    /// Is not JSON.
+    /// The response is not JSON.
     NotJson,
-    /// A JSON text of 1 GiB.
+    /// The response is a JSON text of 1 GiB.
     Gibibyte,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The fault, and the number of requests that have it.
+    /// The fault, and the number of further requests that meet it.
     fault: Option<(Fault, u64)>,
     requests: Vec<String>,
     writes: usize,
@@ -96,38 +96,38 @@ impl FakeProvider {
         Self { address, account, state, sent, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// The address to be used as `api_base`.
+    /// The URL for the setting `api_base`.
     pub fn base(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// So many requests from now on meet a fault.
+    /// Lets the next requests meet a fault. `requests` is their number.
     pub fn fails(&self, fault: Fault, requests: u64) {
         lock(&self.state).fault = Some((fault, requests));
     }
 
-    /// Requests meet no fault any more.
+    /// Ends the fault: the next requests succeed.
     pub fn recovers(&self) {
         lock(&self.state).fault = None;
     }
 
-    /// The paths and queries that were asked for, also those that met a fault.
+    /// The paths and queries of all requests, also of those that met a fault.
     pub fn requests(&self) -> Vec<String> {
         lock(&self.state).requests.clone()
     }
 
-    /// The requests for this path.
+    /// The number of requests for this path.
     pub fn gets(&self, path: &str) -> usize {
         let of = |request: &String| request.split('?').next() == Some(path);
         lock(&self.state).requests.iter().filter(|request| of(request)).count()
     }
 
-    /// The requests that were no GET.
+    /// The number of requests with another method than GET.
     pub fn writes(&self) -> usize {
         lock(&self.state).writes
     }
 
-    /// The bytes of bodies of 1 GiB that were sent.
+    /// The number of bytes that were sent of bodies of 1 GiB.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }
@@ -220,18 +220,19 @@ fn of(status: u16, body: String) -> Answer {
     answer.body(body).unwrap()
 }
 
-/// Stripe wants the key as the user of Basic, Lemon Squeezy as Bearer.
+/// True if the request has the right key. Stripe expects the key as the user name of Basic authentication, Lemon
+/// Squeezy as a Bearer token.
 fn is_authorized(kind: ProviderKind, request: &Request<Incoming>) -> bool {
     let header = request.headers().get("authorization").and_then(|it| it.to_str().ok());
     let expected = match kind {
-        // `rk_test_of_the_fake_provider:` in base 64.
+        // This is `rk_test_of_the_fake_provider:` in Base64.
         ProviderKind::Stripe => "Basic cmtfdGVzdF9vZl90aGVfZmFrZV9wcm92aWRlcjo=".to_owned(),
         ProviderKind::LemonSqueezy => format!("Bearer {KEY}"),
     };
     header == Some(expected.as_str())
 }
 
-/// A body of this many more bytes, which are counted.
+/// A long response body. It counts the bytes that were sent, and the bytes that are left.
 struct Endless {
     left: u64,
     sent: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! The objects of Stripe as its API shows them.
+//! The objects of Stripe in the JSON of its API.
 
 use serde_json::{Map, Value, json};
 use subscription_core::providers::{ObjectKind, ProviderKind};
@@ -8,7 +8,7 @@ use super::model::{Account, Invoice, Payment, Places, Session, Subscription};
 
 const KIND: ProviderKind = ProviderKind::Stripe;
 
-/// A webhook's payload.
+/// The payload of a webhook.
 pub(super) fn event(
     account: &Account,
     name: &str,
@@ -43,7 +43,7 @@ pub(super) fn event(
     })
 }
 
-/// A page of objects, the newest first. `after` is the last id of the page before.
+/// A page of objects, the newest first. `after` is the last id of the previous page.
 #[expect(clippy::needless_pass_by_value, reason = "the list is made for the answer")]
 pub(super) fn list(path: &str, all: Vec<Value>, after: Option<&str>, limit: usize) -> Value {
     let is_after = |item: &Value| after.is_some_and(|after| item["id"] == after);
@@ -101,7 +101,7 @@ fn price(account: &Account, price: Price) -> Value {
     })
 }
 
-/// An invoice, expanded so many levels down: 1 to its payments, 4 to their intents, 5 to the charges.
+/// An invoice. `levels` says how deep it is expanded: 1 to its payments, 4 to their payment intents, 5 to the charges.
 pub(super) fn invoice(account: &Account, of: &Invoice, levels: usize) -> Value {
     let paid: i64 = if of.status == "paid" { of.total } else { 0 };
     let mut line = json!({
@@ -109,7 +109,7 @@ pub(super) fn invoice(account: &Account, of: &Invoice, levels: usize) -> Value {
         "currency": of.price().currency.to_lowercase(), "invoice": of.id, "livemode": account.live,
         "period": { "start": of.period.0, "end": of.period.1 }, "quantity": 1,
     });
-    // The time between the invoice before and this one.
+    // The period of an invoice is the time between the previous invoice and this one.
     let mut shown = json!({
         "id": of.id, "object": "invoice", "amount_due": of.total, "amount_paid": paid,
         "amount_remaining": of.total - paid, "attempted": true, "billing_reason": of.reason,
@@ -159,7 +159,7 @@ pub(super) fn invoice(account: &Account, of: &Invoice, levels: usize) -> Value {
     shown
 }
 
-/// An invoice payment. From 4 levels on its intent is expanded, from 5 on its charge.
+/// An invoice payment. With 4 or more levels its payment intent is expanded, with 5 or more also the charge.
 pub(super) fn invoice_payment(
     account: &Account,
     of: &Invoice,

@@ -1,4 +1,4 @@
-//! Webhooks: signed as the provider signs them, and delivered late, twice, in any order, or never.
+//! Webhooks with the provider's signature. They are delivered late, twice, in any order, or never.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -15,7 +15,7 @@ pub const SECRET: &str = "whsec_of_the_fake_provider";
 pub struct Event {
     pub name: &'static str,
     pub body: Vec<u8>,
-    /// The type and id of the object that it is about.
+    /// The type and the id of the object that the event is about.
     pub kind: ObjectKind,
     pub object: String,
 }
@@ -30,7 +30,7 @@ pub struct Webhook {
 }
 
 impl Event {
-    /// The request that delivers the event now.
+    /// The signed request that delivers the event at this moment.
     pub fn signed(&self, kind: ProviderKind, secret: &str, now: Moment) -> Webhook {
         Webhook::of(kind, secret, now, self.body.clone())
     }
@@ -67,11 +67,11 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// The way of webhooks to our server, which promises nothing.
+/// An unreliable network between the provider and our server.
 #[derive(Debug)]
 pub struct Courier {
     rng: Rng,
-    /// So many of a hundred webhooks are lost, and so many are delivered again later.
+    /// The percentage of webhooks that are lost, and the percentage that are delivered a second time later.
     pub lost: u32,
     pub twice: u32,
 }
@@ -81,7 +81,8 @@ impl Courier {
         Self { rng, lost, twice }
     }
 
-    /// Takes any webhook out of the outbox; `None` if there is none, or it is lost.
+    /// Removes a random webhook from the outbox and returns it. `None` if the outbox is empty, or if the webhook is
+    /// lost.
     pub fn take(&self, account: &mut Account) -> Option<Event> {
         let place = self.rng.below(account.outbox.len());
         if account.outbox.is_empty() {

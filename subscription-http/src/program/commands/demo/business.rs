@@ -69,7 +69,7 @@ impl Business {
                 let withdrawn = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
                 self.service().update_plan(&plan.slug, withdrawn).await?;
             }
-            // More customers join each day, so their total grows faster than the number of days.
+            // More customers join each day: their total grows with the square of the days.
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;

@@ -1,4 +1,4 @@
-//! The plans of the invented business.
+//! The plans of the invented business, and the names of its customers.
 
 use subscription_core::{BillingCycle, Bounded, Metadata, NewPlan};
 
