@@ -91,7 +91,8 @@ struct End {
     payments: Vec<(String, String, String, String)>,
 }
 
-/// Runs both operations in both orders and at the same time, each on a subscription of its own.
+/// Runs both operations one after the other in both orders, and at the same time on other subscriptions. Each of these
+/// must end as one of the orders does.
 async fn race(
     stores: &[Arc<dyn Store>],
     name: &str,
@@ -125,8 +126,8 @@ async fn race(
     }
 }
 
-/// Subscriptions to the plan for 10. For most instances, half of the first period has passed. For the instances that
-/// advance, the first period is over.
+/// Subscriptions to the plan for 10. For the `late` instances, half of the first period has passed. For the
+/// `instances`, which advance, the first period is over.
 struct World {
     instances: Instances,
     /// Instances whose clock is late: for them the first period is not over.

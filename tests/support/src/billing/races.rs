@@ -191,7 +191,7 @@ async fn report_against_renew(stores: &[Arc<dyn Store>], nth: usize) {
     }
 }
 
-/// A scheduled retry on every instance, against a retry by a caller: each makes at most one attempt.
+/// Scheduled retries on every instance, against a retry by a caller. Together they make one new attempt.
 async fn retry_against_retry(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;
     let due = world.due(PaymentStatus::Failed).await;
@@ -213,7 +213,7 @@ async fn retry_against_retry(stores: &[Arc<dyn Store>], nth: usize) {
     }
 }
 
-/// Two creations of a subscription for the same user at the same time. Only one succeeds, because a user may have one
+/// Four creations of a subscription for the same user at the same time. Only one succeeds, because a user may have one
 /// live subscription.
 async fn two_creates_of_one_user(stores: &[Arc<dyn Store>], nth: usize) {
     let world = Instances::over(stores, nth).await;

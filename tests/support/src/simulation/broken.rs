@@ -1,4 +1,4 @@
-//! Stores that break their contract, to see that the simulation notices.
+//! Stores that break their contract, to test that the simulation finds the fault.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,46 +13,46 @@ use subscription_core::store::{
 };
 use subscription_core::{Amount, MemoryStore, Store, Version};
 
-/// How a store is broken.
+/// The fault of a broken store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Breakage {
     /// Events of updates never arrive.
     DropsEvents,
     /// Events arrive twice.
     RepeatsEvents,
-    /// The last writer wins, whatever it had read.
+    /// The last writer wins, even if it had read an older version.
     IgnoresVersions,
-    /// A plan is deleted whoever refers to it.
+    /// A plan is deleted even if subscriptions refer to it.
     DeletesUsedPlans,
-    /// The answer to a request is not kept with its record.
+    /// The idempotency record of a request is not stored with the record that the request created.
     DropsAnswers,
     /// A full page lacks its last record.
     CutsPages,
-    /// A column is missing: a block on access is not kept.
+    /// A column is missing: a block on access is not stored.
     DropsBlocks,
-    /// A column is missing: a moved anchor is not kept.
+    /// A column is missing: a moved anchor is not stored.
     DropsAnchors,
-    /// A column is missing: that a payment was settled is not kept.
+    /// A column is missing: the store does not store that a payment was settled.
     DropsSettled,
     /// Deleted payments stay.
     KeepsDeletedPayments,
-    /// A column is missing: that a session was revoked is not kept.
+    /// A column is missing: the store does not store that a session was revoked.
     DropsRevocations,
-    /// Neither a logout nor its event is kept, as if it had never been.
+    /// Neither a logout nor its event is stored.
     LosesLogouts,
     /// Guards are ignored.
     IgnoresGuards,
-    /// A period has any number of payments.
+    /// The store accepts any number of payments for one period.
     AsksTwice,
-    /// The event of a change of plan is that of an update.
+    /// A change of plan has the event of an update.
     HidesPlanChanges,
-    /// The payment of a change of plan is asked for with twice its amount.
+    /// The payment for a change of plan has twice its right amount.
     DoublesProrations,
     /// Charge keys are the ids of payments.
     KeysByPayment,
-    /// Subscriptions do not remember their last change of plan.
+    /// Subscriptions do not store the time of their last change of plan.
     ForgetsSettlements,
-    /// The credit is gone after a change of plan.
+    /// The credit is lost in a change of plan.
     LosesCredit,
 }
 
@@ -68,7 +68,7 @@ impl<S: Store> BrokenStore<S> {
         Ok(self.inner.get(key).await?.map_or(Version::NEW, |record| record.version()))
     }
 
-    /// Takes revocations out of a change set: their mark only, or logouts altogether.
+    /// Removes revocations from a change set: either only the mark in the session, or the whole logout.
     fn lose(&self, changes: &mut ChangeSet) {
         let whole = self.breakage == Breakage::LosesLogouts;
         for write in &mut changes.writes {
@@ -82,7 +82,7 @@ impl<S: Store> BrokenStore<S> {
         changes.events.retain(|event| !whole || event.change != logout);
     }
 
-    /// Takes out of a change set what a later change or a restored clock would need.
+    /// Removes data from a change set that a later change, or billing after a restored backup, would need.
     fn forget(&self, changes: &mut ChangeSet) {
         for write in &mut changes.writes {
             match (self.breakage, write) {
@@ -129,7 +129,8 @@ impl<S: Store> BrokenStore<S> {
         }
     }
 
-    /// Moves a payment for a period that has one by a second, so that it is accepted.
+    /// Commits a change set. If the period already has a payment, the new payment is moved by one second, so that it is
+    /// accepted.
     async fn commit_second(&self, mut changes: ChangeSet) -> Result<(), StoreError> {
         let result = self.inner.commit(changes.clone()).await;
         if !matches!(result, Err(StoreError::Taken(Unique::PaymentPeriod))) {
@@ -145,7 +146,7 @@ impl<S: Store> BrokenStore<S> {
         self.inner.commit(changes).await
     }
 
-    /// Makes a stale change set look as if it had been made for the records as they are.
+    /// Changes the versions in a stale change set to fit the stored records, so that it is accepted.
     async fn rebase(&self, changes: &mut ChangeSet) -> Result<(), StoreError> {
         for write in &mut changes.writes {
             let version = self.version(&write.key()).await?.next();

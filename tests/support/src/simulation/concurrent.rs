@@ -1,7 +1,7 @@
-//! Actors that run at once, as tasks over one service.
+//! The simulation of actors that run at the same time, as tasks over one service.
 //!
-//! Nobody knows beforehand in which order things happen, so there is no model of everything. What is
-//! known: what was acknowledged did happen, once, and at the end every invariant holds.
+//! The order of their operations is not known in advance, so no model can predict every result. But every acknowledged
+//! change must have happened exactly once, and at the end every invariant must hold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::rng::Rng;
 
 const ACTORS: usize = 6;
 
-/// How often a request under a key is repeated before it must have been answered.
+/// How often a request with an idempotency key is repeated before it must have had a response.
 const REPEATS_MAX: usize = 200;
 
 /// The results that the service returned to one actor.
@@ -37,7 +37,7 @@ struct Acknowledged {
     log: VecDeque<String>,
 }
 
-/// A request under a key, and the record that it led to.
+/// A request with an idempotency key, and the record that it created.
 #[derive(Debug)]
 struct Answered {
     key: IdempotencyKey,
@@ -49,20 +49,20 @@ struct Answered {
 }
 
 impl Answered {
-    /// Until when the key stands for its record, and for no other.
+    /// The time until which the key belongs to this record only.
     fn expires_at(&self) -> Timestamp {
         made_at(&self.record).saturating_add(ANSWERS_KEPT)
     }
 }
 
-/// Lets all actors ask so many times, then checks what is left behind.
+/// Lets each actor make `steps` requests, then checks the store.
 pub async fn run(store: Arc<dyn Store>, seed: u64, steps: u32) -> Result<(), Failure> {
     let (clock, faults, service) = service_over(&store, seed);
     let rng = Rng::new(seed);
     faults.draw_from(rng.fork());
     let tasks: Vec<_> = (0..ACTORS)
         .map(|nth| {
-            // Two of each: they share a client, and with it the keys of their requests.
+            // Two actors share each client, and so the idempotency keys of their requests.
             let actor = Actor::new(format!("client-{}", nth / 2), rng.fork());
             tokio::spawn(live(actor, service.clone(), clock.clone(), Arc::clone(&store), steps))
         })
@@ -108,7 +108,7 @@ async fn live(
     acknowledged
 }
 
-/// The records as an actor sees them.
+/// Reads the records that an actor can see.
 async fn look_around(store: &dyn Store) -> Records {
     let mut records = Records::new();
     let plans = PlanQuery::default().with_limit(PageLimit::MAX);
@@ -132,7 +132,7 @@ fn named(record: Record) -> (Subject, Record) {
 }
 
 impl Acknowledged {
-    /// Remembers what was answered, and when it was asked and answered.
+    /// Stores the outcome of an operation, with the times of the request and of the response.
     fn note(&mut self, operation: &Operation, at: (Timestamp, Timestamp), outcome: &Outcome) {
         if let Ok(Reply::Created { record, replayed }) = outcome {
             let (record, replayed) = (record.clone(), *replayed);
@@ -175,7 +175,7 @@ async fn check(
         .map_err(|detail| Broken::new("a_key_has_one_record_at_a_time", detail))
 }
 
-/// Every change that was acknowledged is in the feed exactly once.
+/// Checks that every acknowledged change is in the feed exactly once.
 fn every_acknowledged_change_was_made(
     acknowledged: &[Acknowledged],
     feed: &Feed,
@@ -200,8 +200,8 @@ fn every_acknowledged_change_was_made(
     Ok(())
 }
 
-/// Under one key there is one record until the key expires: it is answered for the same request alone,
-/// never later, and none is made beside it.
+/// Checks that a key has one record until the key expires. Until then the record is returned only for the same request,
+/// and no second record is created. After that it is never returned for the key.
 fn a_key_has_one_record_at_a_time(acknowledged: &[Acknowledged]) -> Result<(), String> {
     let mut by_key: BTreeMap<&IdempotencyKey, BTreeMap<Subject, &Answered>> = BTreeMap::new();
     for one in acknowledged.iter().flat_map(|actor| &actor.by_key) {
@@ -223,8 +223,8 @@ fn a_key_has_one_record_at_a_time(acknowledged: &[Acknowledged]) -> Result<(), S
         for (nth, first) in uses.iter().enumerate() {
             let beside = uses.iter().skip(nth + 1);
             let mut beside = beside.take_while(|one| made_at(&one.record) < first.expires_at());
-            // Days may pass between the moment at which a record is decided on and its commit: the key
-            // of the other may have expired meanwhile, and been forgotten.
+            // Days may pass between the decision about a record and its commit. Meanwhile the key of the other record
+            // may have expired and been deleted.
             if let Some(second) = beside.find(|second| {
                 second.done_at < first.expires_at() && first.done_at < second.expires_at()
             }) {

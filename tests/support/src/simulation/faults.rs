@@ -1,7 +1,7 @@
-//! A store that fails now and then, as networks and databases do.
+//! A store that sometimes fails, as networks and databases do.
 //!
-//! It wraps another store. What goes wrong is either told beforehand, commit by commit, so that the
-//! model knows what to expect, or drawn at random, for actors that run at once.
+//! It wraps another store. The faults are either planned in advance for each commit, so that the model knows what to
+//! expect, or drawn at random, for actors that run at the same time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,40 +16,40 @@ use subscription_core::{Store, SubscriptionService};
 use super::operation::{Operation, Outcome};
 use crate::rng::Rng;
 
-/// How often the service decides anew before it gives up.
+/// How often the service retries after a conflict before it fails.
 pub const ATTEMPTS_MAX: usize = 64;
 
 /// A fault that is injected into a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is refused as if another writer had been faster, though none was.
+    /// The commit is refused with a conflict, although no other writer was faster.
     Conflict,
-    /// It is refused; nothing is written.
+    /// The commit is refused, and nothing is written.
     Refusal,
-    /// It takes effect, but the answer is lost.
+    /// The commit takes effect, but its result is lost.
     LostAnswer,
-    /// Another writer really is faster.
+    /// Another writer commits this operation first.
     Rival(Box<Operation>),
-    /// Other writers come between the store's answer and what the service makes of it.
+    /// Other writers commit these operations after the store has returned its result, but before the service uses it.
     Overtaken(Vec<Operation>),
 }
 
 /// The combined effect of the faults of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
-    /// Nothing that the caller should notice.
+    /// The caller must not notice anything.
     None,
-    /// The service must say that the store is unavailable.
+    /// The service must report that the store is unavailable.
     Unavailable,
-    /// The service must give up.
+    /// The service must report that it is overloaded.
     Busy,
 }
 
-/// Passes on to another store what does not fail.
+/// A store that calls another store, unless a fault is injected.
 #[derive(Debug)]
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
-    /// Rivals write past the faults.
+    /// The service of rival writers. It uses the inner store without faults.
     rivals: SubscriptionService,
     script: Mutex<Script>,
 }
@@ -57,7 +57,7 @@ pub struct FaultyStore {
 #[derive(Debug, Default)]
 struct Script {
     commits: VecDeque<Fault>,
-    /// How many reads succeed before one fails.
+    /// How many reads succeed before one fails. `None` if no read fails.
     reads: Option<u32>,
     random: Option<Rng>,
     conflicts: usize,
@@ -78,7 +78,7 @@ impl FaultyStore {
         Self { inner, rivals, script: Mutex::default() }
     }
 
-    /// Draws faults at random from now on, and lets other tasks run in between.
+    /// Draws faults at random from now on, and yields to other tasks between calls.
     pub fn draw_from(&self, rng: Rng) {
         self.script().random = Some(rng);
     }
@@ -113,7 +113,7 @@ impl FaultyStore {
             11..15 => Some(Fault::LostAnswer),
             _ => None,
         });
-        // Only what names a record can conflict.
+        // Only a change set that names a record can have a conflict.
         let fault = drawn.or_else(|| script.commits.pop_front());
         let fault = fault.filter(|fault| *fault != Fault::Conflict || named(changes).is_some())?;
         match fault {
@@ -124,7 +124,7 @@ impl FaultyStore {
         Some(fault)
     }
 
-    /// Lets others run and fails now and then, before every read.
+    /// Runs before every read: yields to other tasks, and sometimes fails.
     async fn before_read(&self) -> Result<(), StoreError> {
         self.let_others_run().await;
         let mut script = self.script();
@@ -150,7 +150,7 @@ fn unavailable() -> StoreError {
     StoreError::Unavailable(Box::new(io::Error::from(io::ErrorKind::ConnectionReset)))
 }
 
-/// A record that a change set writes or deletes.
+/// The key of one record that a change set writes or deletes. `None` if it writes and deletes none.
 fn named(changes: &ChangeSet) -> Option<Key> {
     let deleted = changes.deletes.iter().map(|delete| delete.key.clone());
     changes.writes.iter().map(Record::key).chain(deleted).last()
@@ -212,7 +212,7 @@ impl Store for FaultyStore {
         self.let_others_run().await;
         let (mut outcomes, mut passed, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for changes in sets {
-            // What the caller gets instead of the store's answer, and whether the set takes effect.
+            // The error that the caller receives in place of the store's result, and whether the set takes effect.
             let (answer, takes_effect) = match self.next_fault(&changes) {
                 Some(Fault::Conflict) => (named(&changes).map(StoreError::Conflict), false),
                 Some(Fault::Refusal) => (Some(unavailable()), false),

@@ -1,7 +1,7 @@
-//! The feed of events, as a reader of it remembers it.
+//! The feed of events, as one reader has read it so far.
 //!
-//! A run may last for millions of steps, and most records of a long run are gone. So a step looks at the
-//! records that exist, at those that it changed, and at a few of the others; only now and then at all.
+//! A run may have millions of steps, and most records of a long run are deleted. So a step checks only the records that
+//! may still change, those that it changed, and a few others. Only sometimes it checks all records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use subscription_core::store::EventQuery;
@@ -13,42 +13,42 @@ use subscription_core::{Store, Timestamp};
 use super::invariants::Broken;
 use crate::rng::Rng;
 
-/// How many of the records that are over a step looks at.
+/// How many records that cannot change any more are checked in each step.
 const RELICS: u32 = 3;
 
-/// An event that was read, and the one before it of the same record.
+/// An event that was read, and the previous event of the same record. `None` if it is the first.
 #[derive(Debug, Clone)]
 pub struct Told {
     pub event: Event,
     pub before: Option<Event>,
 }
 
-/// The feed, as far as it was read.
+/// The feed, up to the last event that was read.
 #[derive(Debug)]
 pub struct Feed {
     /// The last sequence that was read.
     pub place: u64,
-    /// The last event of every record that ever was.
+    /// The last event of every record that ever existed.
     pub latest: BTreeMap<Subject, Event>,
-    /// When every record was made.
+    /// When each record was created.
     pub made_at: BTreeMap<Subject, Timestamp>,
-    /// True of an event after which nothing happens to its record any more.
+    /// Returns true for an event after which its record cannot change any more.
     is_last: fn(&Event) -> bool,
-    /// The records that something may still happen to.
+    /// The records that may still change.
     open: BTreeSet<Subject>,
-    /// The others, in the order of their ends.
+    /// The records that cannot change any more, in the order in which they ended.
     over: Vec<Subject>,
 }
 
 impl Default for Feed {
-    /// A feed in which nothing happens to a record after it was deleted.
+    /// A feed in which a record cannot change after its deletion.
     fn default() -> Self {
         Self::until(|event| event.change == Change::Deleted)
     }
 }
 
 impl Feed {
-    /// A feed in which nothing happens to a record after such an event.
+    /// A feed in which a record cannot change after an event for which `is_last` returns true.
     pub fn until(is_last: fn(&Event) -> bool) -> Self {
         Self {
             place: 0,
@@ -60,7 +60,7 @@ impl Feed {
         }
     }
 
-    /// Reads on to the end of the feed.
+    /// Reads the new events up to the end of the feed, and returns them.
     pub async fn read_on(&mut self, store: &dyn Store) -> Result<Vec<Told>, Broken> {
         let mut fresh = Vec::new();
         loop {
@@ -97,7 +97,7 @@ impl Feed {
         Told { event, before }
     }
 
-    /// The records that a step looks at which read these events.
+    /// The records to check in a step that read these events.
     pub fn names(&self, fresh: &[Told], rng: &Rng) -> BTreeSet<Subject> {
         let mut names = self.open.clone();
         names.extend(fresh.iter().map(|told| told.event.subject.clone()));
@@ -107,7 +107,7 @@ impl Feed {
         names
     }
 
-    /// Every record that ever was.
+    /// Every record that ever existed.
     pub fn all_names(&self) -> BTreeSet<Subject> {
         self.latest.keys().cloned().collect()
     }

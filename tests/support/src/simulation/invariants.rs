@@ -17,8 +17,8 @@
 //! | [`every_key_has_its_answer`] | every record that was asked for under a key came with its answer |
 //! | [`the_model_agrees_with_the_store`] | records and kept answers are those of the model |
 //!
-//! Some more are checked where an answer comes in: `answers_agree_with_the_model`,
-//! `events_tell_what_changed`, `failures_of_the_store_are_told` and, for actors that run at once,
+//! Further invariants are checked when a result is received: `answers_agree_with_the_model`, `events_tell_what_changed`
+//! and `failures_of_the_store_are_told`. For actors that run at the same time there are also
 //! `every_acknowledged_change_was_made` and `a_key_has_one_record_at_a_time`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,13 +37,13 @@ pub use super::verdict::Broken;
 #[derive(Debug)]
 pub struct View<'a> {
     pub now: Timestamp,
-    /// The store a step ago.
+    /// The store before this step.
     pub before: &'a Snapshot,
-    /// The store.
+    /// The store after this step.
     pub store: &'a Snapshot,
     /// The feed.
     pub feed: &'a Feed,
-    /// The events since then.
+    /// The events that this step wrote.
     pub fresh: &'a [Told],
 }
 
@@ -72,7 +72,7 @@ const OF_THE_MODEL: [(&str, WithModel); 2] = [
     ("the_model_agrees_with_the_store", the_model_agrees_with_the_store),
 ];
 
-/// Checks what needs no model, and names the first that does not hold.
+/// Checks the invariants that need no model. The error names the first that does not hold.
 pub fn check_store(view: &View<'_>) -> Result<(), Broken> {
     OF_THE_STORE
         .iter()
@@ -86,7 +86,7 @@ pub fn check_model(view: &View<'_>, model: &Model) -> Result<(), Broken> {
     })
 }
 
-/// An error that shows what is wrong, unless all is well.
+/// Returns the error `wrong` unless `holds` is true.
 fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }
@@ -255,7 +255,8 @@ fn lists_agree_with_reads(view: &View<'_>) -> Result<(), String> {
             _ => false,
         };
         let exist = match walk.list {
-            // There is a list for each subscription: counted anew, they would take their square.
+            // The payments are counted once in advance. There is a list for each subscription, so counting again for
+            // each list would take quadratic time.
             List::Payments(id) => paid.get(&id).copied().unwrap_or_default(),
             List::Plans | List::Subscriptions | List::ActiveSubscriptions => {
                 view.store.records.values().filter(|record| belongs(record)).count()

@@ -1,7 +1,7 @@
-//! Random lives over the service, seeded, with a store that fails.
+//! Simulations: random operations from a seed, on a service over a store that fails at random.
 //!
-//! `SUBSCRIPTION_TEST_SEED=n` repeats one run, `SUBSCRIPTION_TEST_STEPS=n` makes runs longer or shorter.
-//! A run of any length is sound, and one of twice as many steps takes twice as long:
+//! `SUBSCRIPTION_TEST_SEED=n` repeats one run. `SUBSCRIPTION_TEST_STEPS=n` sets the number of steps. A run may have any
+//! length, and its time grows in proportion to the number of steps:
 //!
 //! ```sh
 //! SUBSCRIPTION_TEST_SEED=7 SUBSCRIPTION_TEST_STEPS=20000 cargo test --test it simulation
@@ -37,7 +37,7 @@ fn steps(by_default: u32) -> u32 {
     u32::try_from(crate::seed::steps(by_default.into())).unwrap_or(u32::MAX)
 }
 
-/// Random lives, each over a store of its own; a failure prints the seed that repeats it.
+/// Runs random operations, each run over a store of its own. A failure prints the seed that repeats the run.
 pub async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
     open: impl Fn() -> F,
     fixed: u64,
@@ -52,7 +52,7 @@ pub async fn random_lives<F: Future<Output = Arc<dyn Store>>>(
     }
 }
 
-/// Actors that run at once, in each run over a store of its own.
+/// Runs actors at the same time, each run over a store of its own.
 pub async fn actors_at_once<F: Future<Output = Arc<dyn Store>>>(
     open: impl Fn() -> F,
     fixed: u64,

@@ -1,6 +1,6 @@
 //! Requests of an actor and replies of the service, as data.
 //!
-//! Both can be kept, repeated, compared and printed.
+//! Both can be stored, repeated, compared and printed.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub enum Operation {
     ListPlans(Box<PlanQuery>),
     CreateSubscription(Box<NewSubscription>, Option<Idempotency>),
     UpdateSubscription(SubscriptionId, Box<SubscriptionChanges>, Option<Version>),
-    /// With the user whose it must be, if anybody's.
+    /// With the user who must own the subscription, or `None` for any user.
     Cancel(SubscriptionId, Option<UserId>),
     Resume(SubscriptionId, Option<UserId>),
     DeleteSubscription(SubscriptionId, Option<Version>),
@@ -59,7 +59,7 @@ pub enum Operation {
     LookUpEntitlement(UserId),
     ForgetExpiredIdempotency,
     ForgetEvents(u64),
-    /// Not a request: so many seconds pass, or the clock is set back by them.
+    /// Not a request: the clock moves by this number of seconds. A negative number turns it back.
     TurnClock(i64),
 }
 
@@ -77,7 +77,7 @@ pub enum Reply {
     Done,
 }
 
-/// Why the service gave nothing: the error's code, and what it names.
+/// The error of the service: its code, and the fields, states or records that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub code: &'static str,
@@ -96,12 +96,12 @@ impl Refusal {
         Self { code, about }
     }
 
-    /// The store could not be reached, or its answer was lost: what was asked may be done.
+    /// True if the store could not be reached, or its result was lost. The operation may have taken effect.
     pub fn is_unavailable(&self) -> bool {
         self.code == "store_unavailable"
     }
 
-    /// Others were faster each time.
+    /// True if the operation failed because other writers were faster each time.
     pub fn is_busy(&self) -> bool {
         matches!(self.code, "overloaded" | "idempotency_in_progress")
     }
@@ -126,7 +126,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// The pages of a list, one after the other.
+/// Reads all pages of a list, one after the other.
 macro_rules! walk {
     ($service:ident.$list:ident($query:expr) as $record:path) => {{
         let mut query = $query.clone();
@@ -143,7 +143,7 @@ macro_rules! walk {
 }
 
 impl Operation {
-    /// Asks the service.
+    /// Performs the operation on the service.
     pub async fn perform(&self, service: &SubscriptionService) -> Outcome {
         self.ask(service).await.map_err(Refusal::from)
     }
@@ -202,7 +202,7 @@ impl Operation {
         })
     }
 
-    /// The name under which a request may be repeated.
+    /// The idempotency key of a request. `None` if it has no key.
     pub fn key(&self) -> Option<IdempotencyKey> {
         let (operation, once) = match self {
             Self::CreatePlan(_, once) => (Repeatable::CreatePlan, once),
@@ -266,7 +266,7 @@ async fn entitled(service: &SubscriptionService, user: UserId) -> Result<Reply, 
     Ok(Reply::Entitled { grants: grants.collect(), features, node_quota })
 }
 
-/// The name of a record.
+/// The [`Subject`] that names a record in events.
 pub const fn subject(record: &Record) -> Subject {
     match record {
         Record::Plan(plan) => Subject::Plan(plan.id),
@@ -275,7 +275,7 @@ pub const fn subject(record: &Record) -> Subject {
     }
 }
 
-/// When a record was made.
+/// When a record was created.
 pub const fn made_at(record: &Record) -> Timestamp {
     match record {
         Record::Plan(plan) => plan.created_at,
@@ -284,7 +284,7 @@ pub const fn made_at(record: &Record) -> Timestamp {
     }
 }
 
-/// How often a record was written.
+/// The version of a record: the number of its writes.
 pub const fn version(record: &Record) -> Version {
     match record {
         Record::Plan(plan) => plan.version,

@@ -1,4 +1,4 @@
-//! All that a store shows at one moment, by every way of reading it.
+//! Everything in a store at one moment, read in every possible way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::rng::Rng;
 /// The records of a store.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// The records that were asked for by their ids, and those that are on a list.
+    /// The records that were read by their ids, and those that were found in a list.
     pub names: BTreeSet<Subject>,
-    /// Those of them that exist.
+    /// The records of `names` that exist.
     pub records: Records,
     /// The pages of each list.
     pub walks: Vec<Walk>,
     /// The id found by slug or external id, for every record that has one.
     pub look_ups: Vec<(Subject, Option<Subject>)>,
-    /// Every kept answer.
+    /// Every stored idempotency record.
     pub answers: Vec<Arc<IdempotencyRecord>>,
 }
 
@@ -40,7 +40,7 @@ pub struct Walk {
     pub items: Vec<Record>,
 }
 
-/// Which list was walked along.
+/// The list that was read.
 #[derive(Debug, Clone, Copy)]
 pub enum List {
     Plans,
@@ -49,7 +49,7 @@ pub enum List {
     Payments(subscription_core::SubscriptionId),
 }
 
-/// Walks along all pages of one list.
+/// Reads all pages of one list.
 macro_rules! walk {
     ($store:ident, $query:expr => $record:ident) => {{
         let mut query = $query;
@@ -66,7 +66,7 @@ macro_rules! walk {
 }
 
 impl Snapshot {
-    /// Reads these records, and all that the lists lead to.
+    /// Reads these records, and all records that the lists contain.
     pub async fn take(
         store: &dyn Store,
         names: BTreeSet<Subject>,
@@ -94,8 +94,7 @@ impl Snapshot {
         snapshot
     }
 
-    /// The payments of every subscription that was asked for, and of those that a payment names though
-    /// they are gone.
+    /// Reads the payments of every subscription in `names`, and of deleted subscriptions that a payment still names.
     async fn walk_payments(&mut self, store: &dyn Store, rng: &Rng) {
         let asked_for = self
             .names
@@ -180,7 +179,7 @@ async fn read(store: &dyn Store, name: Subject) -> Option<Record> {
     }
 }
 
-/// Mostly small pages, so that a walk has many.
+/// A random page limit. Most are small, so that a list has many pages.
 fn page_limit(rng: &Rng) -> PageLimit {
     let limit = if rng.percent(80) { 1 + rng.below(9) } else { 200 };
     PageLimit::new(limit).unwrap_or_default()

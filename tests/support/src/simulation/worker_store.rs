@@ -1,4 +1,4 @@
-//! The store of a worker: it yields and fails at random, and shows the faults that a simulation plants.
+//! The store of a worker. It yields and fails at random, and has the faults that a simulation plants.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use subscription_core::store::{
 use crate::fake_provider::yield_once;
 use crate::rng::Rng;
 
-/// The faults between the workers of a simulation and their store, which has none by itself.
+/// The planted faults between the workers of a simulation and their store. The store itself has no faults.
 pub(super) trait Planted: fmt::Debug + Send + Sync {
-    /// The record that a worker reads.
+    /// The record that a worker receives in place of the one that was found.
     fn shown(&self, _: &Key, found: Option<Record>) -> Option<Record> {
         found
     }
@@ -26,7 +26,7 @@ pub(super) trait Planted: fmt::Debug + Send + Sync {
     /// The change set that is stored in place of another one.
     fn stored(&self, changes: ChangeSet) -> ChangeSet;
 
-    /// Notes a change set of a worker that was accepted.
+    /// Records a worker's change set that the store has accepted.
     fn accepted(&self, changes: ChangeSet);
 }
 
@@ -35,7 +35,7 @@ pub(super) trait Planted: fmt::Debug + Send + Sync {
 pub(super) struct WorkerStore<P> {
     pub(super) inner: Arc<dyn Store>,
     pub(super) rng: Rng,
-    /// True if nothing is disturbed.
+    /// True if no random failure happens.
     pub(super) calm: Arc<AtomicBool>,
     pub(super) planted: P,
 }
@@ -100,7 +100,7 @@ impl<P: Planted> Store for WorkerStore<P> {
         self.inner.commit(self.planted.stored(changes.clone())).await?;
         self.planted.accepted(changes);
         self.let_others_run().await;
-        // It took effect, and the answer is lost.
+        // The commit took effect, but its result may be lost.
         if chance < 4 { Err(unavailable()) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! A service with its clock turned by hand, its store in hand, and those who use it.
+//! The simulation of a service whose clock and store the test controls, and of the actors that call it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
@@ -18,10 +18,10 @@ use super::operation::{Operation, Outcome, Reply};
 use super::snapshot::Snapshot;
 use crate::rng::Rng;
 
-/// How many operations a failure shows.
+/// The number of last operations that a failure shows.
 const LOG_MAX: usize = 20;
 
-/// Where the simulated time begins: a day that few months have.
+/// The start of the simulated time: the 31st, a day that some months do not have.
 const START: &str = "2024-01-31T12:00:00.000000Z";
 
 /// One run of the simulation, one operation after the other.
@@ -43,16 +43,16 @@ pub struct ServiceSimulation {
     step: u32,
 }
 
-/// A run that broke nothing.
+/// The result of a run that broke no invariant.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// The cases that occurred: refusals by their code, replays, rivals.
+    /// The cases that occurred: error codes, replays, rivals.
     pub met: BTreeSet<&'static str>,
-    /// How many records the checks of all steps have read.
+    /// The number of records that the checks of all steps have read.
     pub read: usize,
 }
 
-/// A run that broke an invariant, with all that is needed to repeat it.
+/// A run that broke an invariant, with everything that is needed to repeat it.
 #[derive(Debug)]
 pub struct Failure {
     pub broken: Broken,
@@ -68,7 +68,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A service over a store that fails, and both their parts.
+/// Creates a service over a store that fails. Also returns its clock and the failing store.
 pub fn service_over(
     store: &Arc<dyn Store>,
     seed: u64,
@@ -87,12 +87,12 @@ pub fn service_over(
 }
 
 impl ServiceSimulation {
-    /// A world over a sound store.
+    /// A simulation over a store in memory without faults of its own.
     pub fn seeded(seed: u64) -> Self {
         Self::over(Arc::new(MemoryStore::default()), seed)
     }
 
-    /// A world over any store.
+    /// A simulation over any store.
     pub fn over(store: Arc<dyn Store>, seed: u64) -> Self {
         let (clock, faults, service) = service_over(&store, seed);
         let rng = Rng::new(seed);
@@ -114,7 +114,7 @@ impl ServiceSimulation {
         }
     }
 
-    /// Runs so many steps, or up to the first that breaks an invariant, and says what was met.
+    /// Runs `steps` steps, or fewer if a step breaks an invariant. Returns the cases that occurred.
     pub async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
         match self.random_steps(steps).await {
             Ok(()) => Ok(self.ran),
@@ -125,7 +125,7 @@ impl ServiceSimulation {
     async fn random_steps(&mut self, steps: u32) -> Result<(), Broken> {
         for _ in 0..steps {
             self.random_step().await?;
-            // All records ever made are more with every step, so they are looked at ever less often.
+            // The number of all records ever created grows with every step, so they are checked less and less often.
             if self.step.is_power_of_two() {
                 self.look_at_everything().await?;
             }
@@ -133,7 +133,7 @@ impl ServiceSimulation {
         self.look_at_everything().await
     }
 
-    /// One actor asks one thing, and again until there is an answer where that is safe.
+    /// One actor performs one operation. If its result is lost and it can be repeated safely, the actor repeats it.
     async fn random_step(&mut self) -> Result<(), Broken> {
         self.step += 1;
         let now = self.clock.now();
@@ -179,7 +179,8 @@ impl ServiceSimulation {
         self.faults.plan(commits, reads);
     }
 
-    /// Takes an operation into the model and checks everything; true if its answer was lost.
+    /// Applies an operation to the model and checks all invariants. Returns true if the result of the operation was
+    /// lost.
     async fn check(&mut self, operation: &Operation, outcome: &Outcome) -> Result<bool, Broken> {
         let report = self.faults.report();
         let at = self.clock.now();
@@ -201,7 +202,8 @@ impl ServiceSimulation {
         self.ran.read += store.names.len();
         let (before, feed) = (&self.snapshot, &self.feed);
         let view = View { now: at, before, store: &store, feed, fresh: &fresh };
-        // The store first: its invariants say better what is wrong than a difference to the model.
+        // The invariants of the store are checked first: they describe a fault better than a difference to the model
+        // does.
         invariants::check_store(&view)?;
 
         let mut untaken: VecDeque<_> = fresh.iter().map(|told| told.event.clone()).collect();
@@ -222,7 +224,7 @@ impl ServiceSimulation {
         Ok(disturbance != Disturbance::None)
     }
 
-    /// Checks what there is and ever was, long after it was last touched.
+    /// Checks all records that exist or ever existed, also those that were last written long ago.
     async fn look_at_everything(&mut self) -> Result<(), Broken> {
         let (now, names) = (self.clock.now(), self.feed.all_names());
         let store = Snapshot::take(&*self.store, names, now, &self.rng).await;
@@ -242,14 +244,14 @@ impl ServiceSimulation {
     }
 }
 
-/// Lets so many seconds pass, and fewer near the last year that can be written: no run reaches its end.
+/// Advances the clock by `seconds`, or by less near the last year that a timestamp can have, so that no run reaches it.
 pub fn advance(clock: &ManualClock, seconds: u64) {
     let late: Timestamp = "9000-01-01T00:00:00Z".parse().expect("a time");
     let seconds = if clock.now() < late { seconds } else { seconds % 60 };
     clock.advance(Duration::from_secs(seconds));
 }
 
-/// An outcome in a few words.
+/// A short description of an outcome.
 fn brief(outcome: &Outcome) -> String {
     match outcome {
         Ok(reply) => format!("{reply:?}").chars().take(60).collect(),

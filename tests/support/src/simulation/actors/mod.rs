@@ -1,6 +1,6 @@
-//! Actors: they make random requests, most of them valid, some of them wrong.
+//! Actors that make random requests. Most requests are valid, some are wrong.
 //!
-//! Names come from small pools, so that actors meet: over a slug, an external id, a record, a key.
+//! Values come from small pools, so that actors use the same slugs, external ids, records and keys.
 
 pub mod values;
 
@@ -18,15 +18,15 @@ use super::model::{Records, payments, plans, rules, subscriptions};
 use super::operation::Operation;
 use crate::rng::Rng;
 
-/// From so many records of a kind on, actors delete instead of making more.
+/// With this number of records of a kind, actors delete records instead of creating more.
 const CROWD: usize = 25;
 
-/// One who asks.
+/// A caller that makes random requests.
 #[derive(Debug)]
 pub struct Actor {
     client: String,
     rng: Rng,
-    /// Requests under a key, which may be asked again.
+    /// The requests with an idempotency key, which the actor may repeat.
     asked: Vec<Operation>,
 }
 
@@ -266,7 +266,7 @@ impl Actor {
         }
     }
 
-    /// By anybody, by the user whose it is, or by a user whose it may not be.
+    /// Cancels or resumes a subscription: by any caller, by the user who owns it, or by a user who may not own it.
     fn cancel_or_resume(&mut self, records: &Records) -> Operation {
         let id = self.subscription_id(records);
         let held = subscriptions(records).find(|held| held.id == id);
@@ -355,7 +355,7 @@ impl Actor {
 
     fn payments_of(&mut self, records: &Records) -> PaymentQuery {
         let (direction, limit) = (self.direction(), self.limit());
-        // Also of subscriptions that are gone.
+        // The list may also be that of a deleted subscription.
         let paid = self.rng.pick(payments(records).map(|payment| payment.subscription_id));
         let id = paid.unwrap_or_else(|| self.subscription_id(records));
         PaymentQuery::of(id).with_direction(direction).with_limit(limit)

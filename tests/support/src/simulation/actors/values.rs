@@ -67,7 +67,7 @@ impl Actor {
         self.version(version)
     }
 
-    /// None, the right one, or the one before.
+    /// No version, the current version, or the previous version.
     pub fn version(&mut self, current: Version) -> Option<Version> {
         match self.rng.below(10) {
             0 => Some(current.previous()),
@@ -108,7 +108,7 @@ impl Actor {
         Timestamp::from_micros(now.micros() + hours * 3_600_000_000).unwrap_or(now)
     }
 
-    /// Seconds to months ahead, sometimes a little back.
+    /// A number of seconds: from seconds to months ahead, sometimes a little back.
     pub fn span(&mut self) -> i64 {
         let seconds = self.rng.below(60);
         match self.rng.below(10) {
@@ -129,12 +129,12 @@ impl Actor {
     }
 }
 
-/// The id of nothing.
+/// An id that no record has.
 pub const fn missing() -> Uuid {
     Uuid::from_u128(0xDEAD)
 }
 
-/// A value from its text.
+/// Parses a value from text.
 pub fn text<T: FromStr<Err: Debug>>(text: impl Display) -> T {
     text.to_string().parse().expect("actors write well")
 }

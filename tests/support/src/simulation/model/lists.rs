@@ -79,7 +79,7 @@ fn listed(records: impl Iterator<Item = Record>, direction: Direction) -> Expect
     Expected::Answer(Ok(Reply::Listed(records)))
 }
 
-/// True if every filter that is set lets the record pass.
+/// True if the record passes every filter that is set.
 fn all_pass(filters: &[Option<bool>]) -> bool {
     filters.iter().all(|passes| passes.unwrap_or(true))
 }

@@ -1,7 +1,7 @@
-//! The model beside the service: plain maps of what must be there.
+//! The model of the service: plain maps of the records that must exist.
 //!
-//! For every operation it says what the answer must be and what must have changed. Where the answer
-//! was lost, the feed of events tells whether the change took effect: wholly or not at all.
+//! For every operation it predicts the result and the changes. If the result was lost, the feed of events shows whether
+//! the change took effect: completely or not at all.
 
 pub mod lists;
 pub mod payments;
@@ -22,7 +22,7 @@ use super::faults::Disturbance;
 use super::invariants::Broken;
 use super::operation::{Operation, Outcome, Record, Refusal, Reply, subject, version};
 
-/// How long the answer to a request is kept.
+/// How long the result of a request with an idempotency key is stored.
 pub const ANSWERS_KEPT: Duration = Duration::from_hours(24);
 
 /// Records by their names.
@@ -35,7 +35,7 @@ pub struct Model {
     pub answers: BTreeMap<IdempotencyKey, Kept>,
 }
 
-/// An answer that is kept for the repetition of its request.
+/// The stored result of a request with an idempotency key.
 #[derive(Debug, Clone)]
 pub struct Kept {
     request: Operation,
@@ -47,15 +47,15 @@ pub struct Kept {
 /// The result that an operation must have.
 #[derive(Debug)]
 pub enum Expected {
-    /// An answer, and no change.
+    /// A result, and no change.
     Answer(Outcome),
     /// A new record, whose id is not known yet.
     Create(Record),
-    /// A record as it is from now on.
+    /// The new state of a record.
     Update(Record, Change),
-    /// A record that is gone.
+    /// A record that is deleted.
     Delete(Record),
-    /// Kept answers that are gone, without an event.
+    /// The deletion of expired idempotency records, without an event.
     Forget,
 }
 
@@ -67,14 +67,14 @@ pub struct Seen<'a> {
     pub outcome: &'a Outcome,
     /// The fault that the store injected.
     pub disturbance: Disturbance,
-    /// The store has no expired answers any more.
+    /// True if the store has no expired idempotency records.
     pub swept: bool,
 }
 
 impl Model {
-    /// Takes in what an operation did, or says how that differs from what it had to do.
+    /// Applies an operation to the model. Fails if its result or its change differs from the prediction.
     ///
-    /// Its event is taken off the front of `feed`.
+    /// Removes the event of the operation from the front of `feed`.
     pub fn accept(&mut self, seen: &Seen<'_>, feed: &mut VecDeque<Event>) -> Result<(), Broken> {
         let expected = self.expect(seen.operation, seen.at);
         let answered = seen.disturbance == Disturbance::None;
@@ -232,7 +232,7 @@ fn not_found() -> Refusal {
     Refusal::new("not_found")
 }
 
-/// Refuses if the caller had read another version.
+/// Refuses the operation if the caller had read another version.
 fn fresh(current: Version, wanted: Option<Version>) -> Result<(), Refusal> {
     match wanted {
         Some(wanted) if wanted != current => Err(Refusal::about("precondition_failed", [current])),
@@ -240,7 +240,7 @@ fn fresh(current: Version, wanted: Option<Version>) -> Result<(), Refusal> {
     }
 }
 
-/// An update, or the record as it is where nothing changes.
+/// The expectation of an update. If nothing changes, the result is the unchanged record.
 fn update(current: Record, next: Record, change: Change) -> Expected {
     if current == next {
         return Expected::Answer(Ok(Reply::Found(current)));
@@ -248,7 +248,7 @@ fn update(current: Record, next: Record, change: Change) -> Expected {
     Expected::Update(next, change)
 }
 
-/// That a record was updated, by the names of all that its JSON shows otherwise than before.
+/// The change of an updated record: the names of all fields whose value in its JSON has changed.
 fn updated(current: &impl Serialize, next: &impl Serialize) -> Change {
     let text = serde_json::to_string(next).unwrap();
     let before = serde_json::to_string(current).unwrap();
@@ -265,7 +265,7 @@ fn updated(current: &impl Serialize, next: &impl Serialize) -> Change {
     serde_json::from_value(serde_json::json!({"change": "updated", "fields": names})).unwrap()
 }
 
-/// The record under the id that its event has.
+/// The record with the id that its event has.
 fn named(record: Record, name: Subject) -> Record {
     match (record, name) {
         (Record::Plan(plan), Subject::Plan(id)) => Record::Plan(Plan { id, ..plan }),
@@ -279,15 +279,15 @@ fn named(record: Record, name: Subject) -> Record {
     }
 }
 
-/// The event that must tell of a change; its id is its own.
+/// The event that a change must have. The id is copied from the observed event, because it cannot be predicted.
 fn told(event: &Event, record: &Record, version: Version, change: Change, at: Timestamp) -> Event {
     let actor = Some(Actor::Library);
     Event { id: event.id, at, subject: subject(record), version, change, actor }
 }
 
-/// Where the store failed, the service has to say so, and nothing else.
+/// Checks that the service reports a failure of the store, and no other error.
 fn told_so(seen: &Seen<'_>, expected: &Expected) -> Result<(), Broken> {
-    // A fault of the input is a fault even if the rest of it could not be checked.
+    // Invalid input may be reported instead, even if the rest of the input could not be checked.
     let invalid = |refusal: &Refusal| {
         refusal.code == "validation_failed"
             && matches!(expected, Expected::Answer(Err(expected)) if expected.code == refusal.code)

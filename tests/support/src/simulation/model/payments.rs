@@ -46,7 +46,7 @@ impl Model {
         fresh(current.version, version)?;
         let mut next = current.clone();
         set(&mut next.subscription_id, changes.subscription_id);
-        // Once settled, 19.9 for 19.90 is no other amount.
+        // For a settled payment, 19.9 and 19.90 are the same amount.
         let same = |amount: &Amount| current.settled && amount.value() == current.amount.value();
         set(&mut next.amount, changes.amount.filter(|amount| !same(amount)));
         set(&mut next.currency, changes.currency);
@@ -133,7 +133,8 @@ impl Model {
     }
 }
 
-/// Digits after the point of the currencies that the actors pay in.
+/// True if the amount has no more digits after the decimal point than the currency allows. Only the currencies of the
+/// actors are known here.
 fn fits(amount: Amount, currency: Currency) -> bool {
     let digits = match currency.code() {
         "JPY" => 0,

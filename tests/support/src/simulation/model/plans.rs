@@ -115,7 +115,7 @@ impl Model {
     }
 }
 
-/// Sets a field that a change carries.
+/// Sets a field if the change has a value for it.
 pub fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *field = value;

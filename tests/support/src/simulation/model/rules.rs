@@ -1,7 +1,6 @@
-//! The rules of the domain, written down a second time.
+//! A second, independent implementation of the rules of the domain.
 //!
-//! They are copied from the description of the interface, as data where that is possible, and call
-//! nothing of the code that they check.
+//! The rules come from the description of the interface, as data if possible. They call no code that they check.
 
 use chrono::{DateTime, Datelike, Months, Utc};
 use subscription_core::plans::CycleUnit;
@@ -45,7 +44,7 @@ pub(in super::super) fn moves(table: &Moves, from: &str) -> &'static [&'static s
 
 /// True if `subscription` grants access at `now`, or would if it were not blocked.
 pub(in super::super) fn grants(subscription: &Subscription, now: Timestamp) -> bool {
-    // A record is judged by the time of its last write at the earliest.
+    // A time before the last write of the record counts as the time of that write.
     let now = now.max(subscription.updated_at);
     may_grant(subscription)
         && subscription.starts_at <= now
@@ -84,7 +83,7 @@ pub(in super::super) fn period_start(
     }
 }
 
-/// True if a period starts at `at`. What is paid once has no grid to lie on.
+/// True if a period starts at `at`. Always true for a cycle that is paid once, because it has no periods.
 pub(in super::super) fn on_grid(anchor: Timestamp, cycle: BillingCycle, at: Timestamp) -> bool {
     let Some((unit, count)) = cycle.length() else { return true };
     let (from, to): (DateTime<Utc>, DateTime<Utc>) = (anchor.into(), at.into());
@@ -100,7 +99,7 @@ pub(in super::super) fn on_grid(anchor: Timestamp, cycle: BillingCycle, at: Time
     at >= anchor && nearest.and_then(|k| period_start(anchor, cycle, k)) == Some(at)
 }
 
-/// The first start of a period after `at`, counted from the anchor; the anchor itself is none.
+/// The first start of a period after `at`. Periods are counted from the anchor, and the anchor itself is not returned.
 pub(in super::super) fn next_period(
     anchor: Timestamp,
     cycle: BillingCycle,
@@ -109,7 +108,7 @@ pub(in super::super) fn next_period(
     if at < anchor {
         return Some(anchor);
     }
-    // By halves: periods are too many to be counted one by one.
+    // This is a binary search, because there are too many periods to count them one by one.
     let (mut low, mut high) = (0, u32::MAX);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -121,7 +120,7 @@ pub(in super::super) fn next_period(
     period_start(anchor, cycle, high)
 }
 
-/// Where the periods of a subscription are counted from.
+/// The moment from which the periods of a subscription are counted.
 pub(in super::super) fn anchor(subscription: &Subscription) -> Timestamp {
     subscription.anchor_at.unwrap_or(subscription.starts_at)
 }

@@ -19,7 +19,7 @@ impl Model {
         now: Timestamp,
     ) -> Result<Expected, Refusal> {
         let plan = self.plan_by_id(new.subscription_plan_id);
-        // A month stands in for the cycle of a plan that is not there.
+        // For a plan that does not exist, the cycle is a month.
         let plan_cycle = plan.map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
         let cycle = new.billing_cycle.unwrap_or(plan_cycle);
         let starts_at = new.starts_at.unwrap_or(now);
@@ -91,11 +91,11 @@ impl Model {
             "cancelled" => has_ended(&current, now),
             _ => false,
         };
-        // A subscription that is over keeps its end, even if it is asked to go on without one.
+        // A subscription that is over keeps its end, even if the change removes the end.
         if !(is_over && changes.ends_at == Field::Null) {
             let cancelled = current.status.as_str() == "cancelled";
             if stepped && cancelled && next.status.as_str() != "expired" {
-                // A subscription that goes on has the end that it had before it was cancelled, if any.
+                // A resumed subscription gets back the end that it had before it was cancelled, if it had one.
                 next.ends_at = found(&current).and_then(|found| found.ends_at);
             }
             set_field(&mut next.ends_at, changes.ends_at);
@@ -255,8 +255,8 @@ fn step(current: &Subscription, to: SubscriptionStatus, now: Timestamp) -> Resul
     Err(Refusal::about("invalid_transition", allowed))
 }
 
-/// A cancellation remembers the status and the end that it finds, unless it finds an active subscription without an
-/// end. An end that is set after it is remembered too.
+/// Stores the status and the end that a cancellation finds, except for an active subscription without an end. An end
+/// that is set after the cancellation is stored too.
 fn remember_cancellation(
     current: &Subscription,
     next: &mut Subscription,
@@ -284,7 +284,7 @@ fn remember_cancellation(
     }
 }
 
-/// What the cancellation of a subscription found.
+/// The state that the cancellation of a subscription found. `None` if nothing was stored.
 fn found(subscription: &Subscription) -> Option<Cancellation> {
     subscription.billing.as_ref().and_then(|billing| billing.cancelled)
 }
@@ -294,8 +294,9 @@ fn has_ended(subscription: &Subscription, now: Timestamp) -> bool {
     subscription.ends_at.is_some_and(|end| end <= now)
 }
 
-/// A cycle that becomes `one_time` renews no more; one that was `one_time` renews at the next period. The
-/// grid of the start counts again where the renewal lies on it.
+/// Applies a change of the cycle. A subscription whose cycle becomes `one_time` does not renew any more. If the cycle
+/// was `one_time`, it renews at the next period. If the renewal is on the grid of the start, periods are counted from
+/// the start again.
 fn change_cycle(next: &mut Subscription, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
     let once = BillingCycle::ONE_TIME;
     if sets_renewal && next.billing_cycle == once {
@@ -312,7 +313,7 @@ fn change_cycle(next: &mut Subscription, from: BillingCycle, sets_renewal: bool,
     }
 }
 
-/// A subscription that is cancelled or over has an end, which is not before its start.
+/// Sets the end of a subscription that is cancelled or over. The end is not before its start.
 fn end_by_status(subscription: &mut Subscription, now: Timestamp) {
     let now = now.max(subscription.starts_at);
     let ends_at = subscription.ends_at;
@@ -328,7 +329,7 @@ fn end_by_status(subscription: &mut Subscription, now: Timestamp) {
     }
 }
 
-/// A renewal on the grid keeps the anchor, another one moves it.
+/// Moves the anchor if the renewal is not on the grid.
 fn follow_renewal(subscription: &mut Subscription) {
     if let Some(renews_at) = subscription.renews_at
         && !rules::on_grid(rules::anchor(subscription), subscription.billing_cycle, renews_at)
@@ -346,7 +347,8 @@ fn misplaced(subscription: &Subscription) -> Vec<&'static str> {
         .collect()
 }
 
-/// Sets what is asked for; asking for access where none is granted is a fault, unless it lifts a block.
+/// Sets or removes the block on access, as the caller requests. A request for access is a fault if the subscription
+/// grants none, unless the request lifts a block.
 fn access(
     subscription: &mut Subscription,
     wanted: Option<bool>,
