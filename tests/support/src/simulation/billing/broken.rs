@@ -1,4 +1,4 @@
-//! Rules of billing with one fault, to see that the simulation notices.
+//! Rules of billing with one fault, to test that the simulation finds the fault.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a fault is planted in one place")]
 
@@ -16,43 +16,43 @@ use crate::simulation::broken::Breakage;
 /// A fault in the rules of billing, or in the store below them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A payment is for the period before, and the store accepts a second one for it.
+    /// A payment is for the previous period, and the store accepts a second payment for that period.
     AsksForThePeriodBefore,
-    /// A renewal is not asked for.
+    /// No payment is requested for a renewal.
     ForgetsToAsk,
-    /// One unit is asked for, whatever the quantity.
+    /// The payment is for one unit, whatever the quantity is.
     IgnoresQuantity,
-    /// The credit is gone after a failed payment.
+    /// The credit is lost after a failed payment.
     LosesCredit,
     /// A period lasts an hour too long.
     EndsOffTheGrid,
     /// Periods are skipped without an event that says so.
     SkipsInSilence,
-    /// All missed periods are asked for.
+    /// A payment is requested for every missed period.
     SkipsNothing,
     /// Every missed period is skipped.
     SkipsEverything,
-    /// Nobody is reminded, and the subscription stays due.
+    /// No reminder is sent, and the subscription stays due.
     NeverReminds,
     /// The next step is stored an hour too late.
     LooksLate,
-    /// Verbs leave access as it is.
+    /// Actions do not change access.
     KeepsAccess,
     /// A failed payment changes nothing.
     IgnoresFailures,
-    /// Periods go on while a payment is behind.
+    /// New periods begin while a payment is behind.
     RenewsWhilePastDue,
     /// A payment is tried again an hour too late.
     RetriesLate,
     /// A subscription falls behind though no payment has failed.
     FallsBehindInSilence,
-    /// An expired subscription takes steps.
+    /// Steps are executed for an expired subscription.
     ActsAfterTheEnd,
-    /// A step that was decided before a cancel is written after it.
+    /// A step that was decided before a cancellation is written after it.
     IgnoresVersions,
     /// A subscription that is cancelled at once keeps its open payments.
     LeavesPaymentsOpen,
-    /// A subscription that is released stays due, and takes steps.
+    /// A subscription that the clock has released stays due, and its steps are executed.
     StepsForCallers,
     /// Events are stored twice.
     RepeatsEvents,
@@ -60,24 +60,25 @@ pub enum Fault {
     RemindsTwice,
     /// A change of plan starts a period without an event that says so.
     ChangesInSilence,
-    /// A change of plan asks for twice its amount.
+    /// The payment for a change of plan has twice its right amount.
     DoublesProrations,
     /// A change of plan loses the credit.
     LosesNets,
-    /// A scheduled change of plan keeps the price of the plan before.
+    /// A scheduled change of plan keeps the price of the old plan.
     KeepsThePrice,
     /// Charge keys are the ids of payments.
     KeysByPayment,
-    /// The moment of the last change of plan is not remembered.
+    /// The time of the last change of plan is not stored.
     ForgetsSettlements,
-    /// One that is resumed has no end any more.
+    /// A resumed subscription loses its end.
     LiftsEnds,
-    /// One that is past due and taken over is not looked at again.
+    /// The clock never checks a subscription again that was past due when the clock took it over.
     WaitsForEver,
 }
 
 impl Fault {
-    /// The breakage of the store above the record of its commits.
+    /// The breakage of the store that causes this fault. `None` if the fault is in the rules. The broken store is above
+    /// the recorder of commits.
     pub fn breakage(self) -> Option<Breakage> {
         match self {
             Self::IgnoresVersions => Some(Breakage::IgnoresVersions),
@@ -91,7 +92,7 @@ impl Fault {
         }
     }
 
-    /// True if a subscription is due again and again, so that a preview never ends.
+    /// True if the fault makes a subscription due again and again, so that a preview would never end.
     pub fn is_endless(self) -> bool {
         matches!(self, Self::ActsAfterTheEnd | Self::RemindsTwice)
     }
@@ -127,7 +128,7 @@ impl BrokenRules {
         outcome
     }
 
-    /// The step of an expired subscription.
+    /// A step that the fault adds to an expired subscription.
     fn step_after_the_end(before: &Subscription, now: Timestamp) -> Step {
         let mut next = before.clone();
         (next.version, next.updated_at) = (before.version.next(), now);
@@ -135,7 +136,7 @@ impl BrokenRules {
         Step { at: now, kind: StepKind::Corrected, outcome: RuleDecision::of(next, change) }
     }
 
-    /// The subscription as the broken rules see it.
+    /// The subscription that is passed to the rules, changed by the fault.
     fn seen(&self, subscription: &Subscription) -> Subscription {
         let mut seen = subscription.clone();
         match self.fault {

@@ -1,5 +1,5 @@
-//! Changes of plan that the simulation asked for, with the previews before them: what they must cost, and which
-//! kinds of change a life has seen.
+//! The changes of plan in a life, with the previews before them. This module computes what each change must cost, and
+//! which kinds of change a life had.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,19 @@ use subscription_core::{
 
 use super::life::{Life, PeriodStart as _, Written};
 
-/// A change of plan, or the attempt of one.
+/// A change of plan, or a refused attempt.
 #[derive(Debug, Clone)]
 pub struct Execution {
     pub change: PlanChange,
-    /// The moment of the quote that is applied.
+    /// The moment for which the applied quote was computed.
     pub at: Timestamp,
-    /// The preview before it, or the code of its refusal; `None` if there was none.
+    /// The preview before the change, or the error code of a refused preview. `None` if there was no preview.
     pub preview: Option<Result<Quote, &'static str>>,
     /// The events between the preview and the execution.
     pub meanwhile: Meanwhile,
-    /// The code of the refusal.
+    /// The error code if the change was refused, else `None`.
     pub refused: Option<&'static str>,
-    /// The version that it wrote; `None` if it wrote nothing.
+    /// The version of the subscription that the change wrote. `None` if it wrote nothing.
     pub written: Option<Version>,
 }
 
@@ -46,7 +46,7 @@ pub struct Moved {
     pub asked: Decimal,
     pub credit: Decimal,
     pub period_value: Decimal,
-    /// The start of the running period, which may start with the change.
+    /// The start of the running period. It may start with the change.
     pub period_start: Option<Timestamp>,
 }
 
@@ -58,7 +58,8 @@ impl Execution {
             && self.change.proration == Proration::Prorated
     }
 
-    /// The money that the change must move, computed apart from the rules of billing.
+    /// The money that the change must move, computed without the rules of billing. `None` if the subscription has no
+    /// billing state or price.
     pub fn expected(&self, before: &Subscription, after: &Subscription) -> Option<Moved> {
         let was = before.billing.as_deref()?;
         let (old, credit) = (was.period_value.value(), was.credit.value());
@@ -89,13 +90,13 @@ impl Execution {
     }
 }
 
-/// A preview and its execution have the same consequences: the amount asked for, the credit, the next renewal and
-/// the amount that is asked for then, if nothing happens before. A refused preview is an execution that is refused
-/// with the same code.
+/// Checks that a preview and its execution agree: the requested amount, the credit, the next renewal, and the amount
+/// that is then requested if nothing else happens before. If the preview is refused, the execution must be refused with
+/// the same code.
 pub fn preview_is_execution(life: &Life) -> Result<(), String> {
     for execution in &life.executions {
         let Some(preview) = &execution.preview else { continue };
-        // Callers learn the price of a change, and charge it themselves.
+        // If callers manage the subscription, a preview gives them the price, but they charge it themselves.
         if execution.refused == Some("managed_by_caller") {
             continue;
         }
@@ -137,7 +138,7 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
         same("the period", asked.period_end == quote.period_end)?;
         same("the kind", asked.kind == PaymentKind::Proration)?;
     }
-    // Another price or another end of the trial is accepted if it changes no amount of the agreed quote.
+    // After other changes, the price or the end of the trial may differ, if no amount of the agreed quote changes.
     let changes = execution.meanwhile == Meanwhile::Changes;
     if !changes {
         same("the renewal", subscription.renews_at == quote.renews_at)?;
@@ -151,7 +152,7 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
     next_ask(written, later, quote, changes)
 }
 
-/// The next period asks for what the quote says, if only the clock writes until then.
+/// Checks that the payment for the next period has the amount of the quote, if only the clock writes until then.
 fn next_ask(
     written: &Written,
     later: &[Written],
@@ -170,12 +171,12 @@ fn next_ask(
         }
         skipped |= matches!(after.event.change, Change::PeriodsSkipped { .. });
         if after.starts_period(Some(before)) {
-            // Another system was paid for the period.
+            // The period was paid through another system, so no payment is requested.
             if after.asked().is_none() && after.has_payment {
                 return Ok(());
             }
             let start = after.subscription.current_period_start();
-            // A change that is scheduled before the start comes after the first period.
+            // A change that was scheduled before the start is executed after the first period.
             if quote.effective == Effective::PeriodEnd && start < quote.renews_at {
                 before = after;
                 continue;
@@ -196,7 +197,7 @@ fn next_ask(
     Ok(())
 }
 
-/// The terms after a change, also after one that is scheduled.
+/// The terms after a change of plan, also if the change is only scheduled.
 fn terms_after(subscription: &Subscription) -> Option<Terms> {
     if let Some(ScheduledChange::ChangePlan(terms)) = subscription.scheduled_change() {
         return Some(terms);
@@ -214,7 +215,7 @@ fn credit(subscription: &Subscription) -> Decimal {
     subscription.credit().unwrap_or_default().value()
 }
 
-/// The kinds of change that a life has seen.
+/// The kinds of changes of plan in a life.
 pub fn kinds(life: &Life) -> BTreeSet<&'static str> {
     let mut kinds = BTreeSet::new();
     let mut saw = |kind, seen: bool| {

@@ -1,4 +1,4 @@
-//! The invariants of billing, each a function over the life of one subscription.
+//! The invariants of billing. Each is a function that checks the life of one subscription.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "an invariant is about few kinds of change")]
 
@@ -16,12 +16,12 @@ use super::executions::{Moved, preview_is_execution};
 use super::life::{Life, PeriodStart as _, Written};
 use crate::simulation::invariants::Broken;
 
-/// Checked where the clock has advanced.
+/// The name of an invariant that is checked after the clock has advanced.
 pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
 
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
-/// Every invariant that one life shows.
+/// Every invariant that can be checked on a single life.
 pub const ALL: [(&str, Invariant); 22] = [
     ("periods_tile", periods_tile),
     ("no_period_asked_twice", no_period_asked_twice),
@@ -47,7 +47,7 @@ pub const ALL: [(&str, Invariant); 22] = [
     ("nothing_waits_for_ever", nothing_waits_for_ever),
 ];
 
-/// Checks every invariant, or one alone, and names the first that does not hold.
+/// Checks every invariant, or only the one that `only` names. The error names the first that does not hold.
 pub fn check(life: &Life, policy: &Policy, only: Option<&str>) -> Result<(), Broken> {
     let checked = ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
     checked.into_iter().try_for_each(|(name, holds)| {
@@ -56,7 +56,7 @@ pub fn check(life: &Life, policy: &Policy, only: Option<&str>) -> Result<(), Bro
     })
 }
 
-/// The life of a subscription in a few lines, for a failure.
+/// A description of the life of a subscription in a few lines, for the message of a failure.
 fn story(life: &Life) -> String {
     let mut lines: Vec<_> = life
         .versions
@@ -146,8 +146,8 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A period is asked for as it starts, for price times quantity less the credit that is used; not at all if
-/// that is 0.
+/// When a period starts, a payment is requested for price times quantity minus the used credit. No payment is requested
+/// if that is 0.
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
@@ -171,14 +171,14 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
         let value = billing.period_value.value();
         let used = credit_before - billing.credit.value();
         let asked = written.asked_amount();
-        // A payment from before the clock took over, or from another system, pays for a period as well.
+        // A payment from before the clock took over, or from another system, also pays for a period.
         if written.asked().is_none() && written.has_payment {
             ensure(used.is_zero(), || {
                 format!("version {}: credit {used} used, but paid", subscription.version)
             })?;
             continue;
         }
-        // The credit of a new subscription is not known from before; it can only be used up to the value.
+        // For a new subscription the earlier credit is not known. The used credit cannot be more than the value.
         let adds_up = if before.is_some() { asked == value - used } else { asked <= value };
         ensure(adds_up, || {
             format!(
@@ -204,7 +204,7 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// True if a change of plan asks for nothing, or for the rest of the running period at its new value.
+/// True if a change of plan requests no payment, or a payment for the rest of the running period at its new value.
 fn asks_for_the_rest(written: &Written) -> bool {
     let subscription = &written.subscription;
     let asked = written.asked().and_then(|payment| payment.asked.as_ref());
@@ -219,8 +219,8 @@ fn asks_for_the_rest(written: &Written) -> bool {
     })
 }
 
-/// Credit is used by periods and changes of plan alone, and never more than there is; only an update or a change
-/// to a lower price adds to it. A change of plan asks for the new price less the unused part of the old one and
+/// Only periods and changes of plan use credit, and never more than the subscription has. Only an update or a change to
+/// a lower price adds credit. A change of plan requests the new price minus the unused part of the old price and minus
 /// the credit.
 fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
     for (before, after) in life.pairs() {
@@ -250,7 +250,7 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         if had.value() == has.value() || is_update {
             continue;
         }
-        // Money that is given back takes credit with it, of what changes of plan have made of payments.
+        // A payment that is given back reduces the credit that changes of plan have made from payments.
         let of_changes =
             before.subscription.billing.as_ref().map(|billing| billing.credit_of_changes.value());
         let taken = had.value() - has.value();
@@ -285,14 +285,14 @@ fn on_the_grid(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// A catch-up asks for at most the allowed number of missed periods and the running one.
+/// A catch-up requests payments for at most the allowed number of missed periods and the running period.
 fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
     let mut at: Option<(Timestamp, u64)> = None;
     for written in life.versions.iter().filter(|written| written.by_clock()) {
         let renewal = |payment: &&Arc<Payment>| {
             payment.asked.as_ref().is_some_and(|asked| asked.kind == PaymentKind::Renewal)
         };
-        // The first period is always asked for.
+        // A payment for the first period is always requested.
         let Some(payment) = written.asked().filter(renewal) else { continue };
         let count = match at {
             Some((moment, count)) if moment == payment.created_at => count + 1,
@@ -306,7 +306,7 @@ fn skips_are_bounded(life: &Life, policy: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// The stored moment at which the clock looks at a subscription is the computed one.
+/// The stored time of a subscription's next step equals the computed time.
 fn next_action_is_true(life: &Life, policy: &Policy) -> Result<(), String> {
     life.versions.iter().map(|written| &written.subscription).try_for_each(|version| {
         let expected = match version.managed_by {
@@ -320,7 +320,7 @@ fn next_action_is_true(life: &Life, policy: &Policy) -> Result<(), String> {
     })
 }
 
-/// The status is the one that the events told last, and access follows from it.
+/// The status is that of the last event, and access follows from the status.
 fn access_is_history(life: &Life, _: &Policy) -> Result<(), String> {
     for (before, after) in life.pairs() {
         let told = match after.event.change {
@@ -344,7 +344,7 @@ fn access_is_history(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// While a payment is behind the subscription is not active; if it is past due, one is behind.
+/// While a payment is behind, the subscription is not active. If the subscription is past due, a payment is behind.
 fn behind_means_past_due(life: &Life, _: &Policy) -> Result<(), String> {
     let Some(now) = life.now().filter(|_| life.always_on_clock() && !life.deleted) else {
         return Ok(());
@@ -364,7 +364,7 @@ fn behind_means_past_due(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A renewal or the rest of a period is asked for in `active` only.
+/// A payment for a renewal or for the rest of a period is requested only in the status `active`.
 fn no_asking_while_off(life: &Life, _: &Policy) -> Result<(), String> {
     life.versions.iter().try_for_each(|written| {
         let asked = written.asked().and_then(|payment| payment.asked.as_ref());
@@ -375,8 +375,8 @@ fn no_asking_while_off(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A failed payment is tried again by the schedule or as its report said, and is retried when that is due: no
-/// more often, and no earlier.
+/// A failed payment is retried by the schedule, or at the time that its report sets. It is not retried more often or
+/// earlier.
 fn retries_keep_the_schedule(life: &Life, policy: &Policy) -> Result<(), String> {
     for (id, versions) in &life.payments {
         for (before, after) in versions.iter().zip(versions.iter().skip(1)) {
@@ -411,8 +411,8 @@ fn retries_keep_the_schedule(life: &Life, policy: &Policy) -> Result<(), String>
     Ok(())
 }
 
-/// A subscription falls behind only by the report of a failure; time alone takes an active one only to a pause
-/// or an end that was set before.
+/// A subscription becomes past due only by the report of a failed payment. Time alone can only bring an active
+/// subscription to a pause or an end that was set before.
 fn silence_changes_nothing(life: &Life, _: &Policy) -> Result<(), String> {
     life.pairs().try_for_each(|(before, after)| {
         let Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to } =
@@ -433,7 +433,7 @@ fn silence_changes_nothing(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// After `expired` there is no step and no new payment.
+/// After the status `expired` there is no step and no new payment.
 fn ended_means_ended(life: &Life, _: &Policy) -> Result<(), String> {
     ensure(life.late_payments == 0, || "a payment after the end".into())?;
     let expired = |written: &Written| written.subscription.status == SubscriptionStatus::Expired;
@@ -447,14 +447,14 @@ fn ended_means_ended(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// A subscription that is ended at once leaves no open payment.
+/// A subscription that ends with immediate effect has no open payment.
 fn cancel_wins(life: &Life, _: &Policy) -> Result<(), String> {
     for (before, after) in life.pairs() {
         let at_once = before.subscription.status != SubscriptionStatus::Expired
             && after.subscription.status == SubscriptionStatus::Expired
             && before.subscription.managed_by == ManagedBy::Clock
             && !after.by_clock();
-        // A subscriber who leaves still owes.
+        // A subscriber who cancels still owes open payments.
         let is_left = life.left.contains(&after.subscription.version);
         ensure(!at_once || is_left || after.open == 0, || {
             format!("{} open payments after the subscription was cancelled", after.open)
@@ -463,7 +463,7 @@ fn cancel_wins(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// The clock writes only what it manages.
+/// The clock writes only subscriptions that it manages.
 fn callers_are_left_alone(life: &Life, _: &Policy) -> Result<(), String> {
     life.pairs().try_for_each(|(before, after)| {
         ensure(!after.by_clock() || before.subscription.managed_by == ManagedBy::Clock, || {
@@ -484,9 +484,9 @@ fn a_step_is_one_event(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// A subscriber is reminded once of each renewal, and before it.
+/// A subscriber gets one reminder for each renewal, before the renewal.
 fn reminders_once(life: &Life, _: &Policy) -> Result<(), String> {
-    // One that is released and taken over again may be reminded again.
+    // A subscription that callers managed in between may get a second reminder.
     if !life.always_on_clock() {
         return Ok(());
     }
@@ -502,8 +502,8 @@ fn reminders_once(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// No two payments that are not cancelled have one charge key, and a period has one key for ever, also after a backup was
-/// restored and it was asked for again.
+/// Two payments that are not cancelled never have the same charge key. A period has one key for ever, even if a backup
+/// was restored and the payment was requested again.
 fn no_key_twice(life: &Life, _: &Policy) -> Result<(), String> {
     for ((kind, start), keys) in &life.keys {
         ensure(keys.len() == 1, || format!("{kind} from {start} has the keys {keys:?}"))?;
@@ -514,7 +514,7 @@ fn no_key_twice(life: &Life, _: &Policy) -> Result<(), String> {
         .try_for_each(|key| ensure(seen.insert(key), || format!("two payments have the key {key}")))
 }
 
-/// No moment of a period is settled twice: a change of plan is never for a moment before the one that came before it.
+/// No part of a period is settled twice: the moment of a change of plan is never before that of the previous change.
 fn credit_is_paid_for(life: &Life, _: &Policy) -> Result<(), String> {
     let mut settled = None;
     for (before, after) in life.pairs().filter(|(_, after)| after.changes_plan()) {
@@ -533,7 +533,7 @@ fn credit_is_paid_for(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// A subscription that is resumed has the end and the scheduled change that it had before it was cancelled.
+/// A resumed subscription has the end and the scheduled change that it had before it was cancelled.
 fn fixed_ends_stay(life: &Life, _: &Policy) -> Result<(), String> {
     let on_clock = |written: &Written| written.subscription.managed_by == ManagedBy::Clock;
     let scheduled = |written: &Written| {
@@ -558,7 +558,7 @@ fn fixed_ends_stay(life: &Life, _: &Policy) -> Result<(), String> {
     Ok(())
 }
 
-/// One that is past due has something ahead: a step of the clock, or a payment that is to be collected.
+/// A subscription that is past due has a future step of the clock, or a payment that must be collected.
 fn nothing_waits_for_ever(life: &Life, _: &Policy) -> Result<(), String> {
     let Some(now) = life.now().filter(|_| !life.deleted) else { return Ok(()) };
     if now.managed_by != ManagedBy::Clock || now.status != SubscriptionStatus::PastDue {

@@ -23,9 +23,9 @@ pub struct Written {
     pub events: usize,
     /// The payments that the commit wrote.
     pub payments: Vec<Arc<Payment>>,
-    /// The number of payments that are open after it.
+    /// The number of open payments after the commit.
     pub open: usize,
-    /// True if the running period has a payment after it.
+    /// True if the running period has a payment after the commit.
     pub has_payment: bool,
 }
 
@@ -34,17 +34,17 @@ impl Written {
         self.event.actor == Some(Actor::Clock)
     }
 
-    /// The payment that the commit asks for.
+    /// The payment that the commit requests: the one that it creates. `None` if there is none.
     pub fn asked(&self) -> Option<&Arc<Payment>> {
         self.payments.iter().find(|payment| payment.version.get() == 1)
     }
 
-    /// The amount of that payment; 0 if there is none.
+    /// The amount of the payment that the commit requests. 0 if there is none.
     pub fn asked_amount(&self) -> Decimal {
         self.asked().map_or(Decimal::ZERO, |payment| payment.amount.value())
     }
 
-    /// True if a caller has changed the plan at once.
+    /// True if a caller has changed the plan with immediate effect.
     pub fn changes_plan(&self) -> bool {
         !self.by_clock() && matches!(self.event.change, Change::PlanChanged { .. })
     }
@@ -55,13 +55,14 @@ impl Written {
 pub struct Life {
     pub versions: Vec<Written>,
     pub payments: BTreeMap<PaymentId, Vec<Arc<Payment>>>,
-    /// Payments that were made after the subscription had expired.
+    /// The number of payments that were created after the subscription had expired.
     pub late_payments: usize,
-    /// Next attempts that were sent with the report of a failure; `None` for none.
+    /// The times of the next attempt that callers sent with the report of a failure. `None` means no further attempt.
     pub sent: BTreeSet<(PaymentId, Option<Timestamp>)>,
-    /// The changes of plan that were asked for.
+    /// The changes of plan that the simulation requested.
     pub executions: Vec<Execution>,
-    /// The charge keys of the payments that the clock asked for, also of those from before a backup was restored.
+    /// The charge keys of the payments that the clock requested, also of payments that were lost when a backup was
+    /// restored.
     pub keys: BTreeMap<(PaymentKind, Timestamp), BTreeSet<Uuid>>,
     /// The versions that the subscriber's own cancellations wrote.
     pub left: BTreeSet<Version>,
@@ -73,14 +74,15 @@ impl Life {
         self.versions.last().map(|written| &*written.subscription)
     }
 
-    /// True if a version holds that was the last before a moment, or was written at that moment.
+    /// True if `is` holds for the last version before the moment `at`, or for a version that was written at this
+    /// moment.
     pub fn was(&self, at: Timestamp, is: impl Fn(&Subscription) -> bool) -> bool {
         let versions = self.versions.iter().map(|written| &*written.subscription);
         let before = versions.clone().rfind(|version| version.updated_at < at);
         versions.filter(|version| version.updated_at == at).chain(before).any(is)
     }
 
-    /// The versions with those before them.
+    /// All pairs of a version and its next version.
     pub fn pairs(&self) -> impl Iterator<Item = (&Written, &Written)> {
         self.versions.iter().zip(self.versions.iter().skip(1))
     }
@@ -90,12 +92,12 @@ impl Life {
         self.payments.values().filter_map(|versions| versions.last())
     }
 
-    /// True if the clock has managed the subscription ever since it was created.
+    /// True if the clock has managed the subscription since its creation.
     pub fn always_on_clock(&self) -> bool {
         self.versions.iter().all(|written| written.subscription.managed_by == ManagedBy::Clock)
     }
 
-    /// The periods that were started: the version that started each, its start and its end.
+    /// The periods that were started: for each the version that started it, its start and its end.
     pub fn periods(&self) -> Vec<(&Written, Timestamp, Option<Timestamp>)> {
         let mut periods: Vec<(&Written, Timestamp, Option<Timestamp>)> = Vec::new();
         for (nth, written) in self.versions.iter().enumerate() {
@@ -110,7 +112,7 @@ impl Life {
     }
 }
 
-/// The start of the running period, if it is one that is paid for.
+/// A record with the start of the running period. `None` if the period need not be paid for.
 pub trait PeriodStart {
     fn period_start(&self) -> Option<Timestamp>;
 }
@@ -122,11 +124,11 @@ impl PeriodStart for Subscription {
 }
 
 impl Written {
-    /// True if this version starts a period that is paid for: not a trial.
+    /// True if this version starts a period that must be paid for. A trial is not such a period.
     pub fn starts_period(&self, before: Option<&Self>) -> bool {
         let start = self.subscription.period_start();
         let on_clock = |one: &Self| one.subscription.managed_by == ManagedBy::Clock;
-        // A change of plan at the very start of a period may start another one there.
+        // A change of plan exactly at the start of a period may start another period there.
         let moved = |before: &Self| {
             start != before.subscription.period_start()
                 || self.changes_plan()
@@ -146,8 +148,8 @@ impl Written {
 pub struct Lives(pub BTreeMap<SubscriptionId, Life>);
 
 impl Lives {
-    /// The lives as they were after these commits, when a backup of then is restored. What is outside of the store
-    /// stays: charge keys, and what reports and changes of plan had said.
+    /// Returns the lives to their state after these commits, as if a backup from then was restored. Data outside of the
+    /// store is not lost: charge keys, and what callers had said in reports and changes of plan.
     pub fn restored(&mut self, accepted: &[ChangeSet]) {
         let before = std::mem::take(&mut self.0);
         for changes in accepted {
@@ -167,12 +169,12 @@ impl Lives {
         }
     }
 
-    /// Forgets a payment that was deleted.
+    /// Removes a payment that was deleted.
     pub fn forget_payment(&mut self, id: PaymentId) {
         self.0.values_mut().for_each(|life| drop(life.payments.remove(&id)));
     }
 
-    /// Adds a next attempt that is sent with the report of a failure.
+    /// Adds the time of a next attempt that a caller sends with the report of a failure.
     pub fn sent(&mut self, id: PaymentId, next_attempt_at: Field<Timestamp>) {
         let sent = match next_attempt_at {
             Field::Absent => return,
@@ -185,7 +187,7 @@ impl Lives {
         }
     }
 
-    /// Adds what a commit wrote, and returns the subscriptions that it was about.
+    /// Adds the records of a commit, and returns the ids of their subscriptions.
     pub fn add(&mut self, changes: &ChangeSet) -> Vec<SubscriptionId> {
         let payments: Vec<_> = changes
             .writes
@@ -202,7 +204,7 @@ impl Lives {
             let expired = life.now().is_some_and(|now| now.status == SubscriptionStatus::Expired);
             life.late_payments += usize::from(expired && payment.version.get() == 1);
             life.payments.entry(payment.id).or_default().push(Arc::clone(payment));
-            // A caller does not know the value of a period.
+            // Payments that callers create have no value of a period, and so no charge key of it.
             if let Some(asked) = payment.to_collect().filter(|it| !it.value.value().is_zero()) {
                 let keys = life.keys.entry((asked.kind, asked.period_start)).or_default();
                 keys.extend(payment.charge_key());

@@ -1,4 +1,5 @@
-//! Random lives of subscriptions that the clock manages, seeded, over a store that fails.
+//! The simulation of billing: random lives of subscriptions that the clock manages, from a seed, over a store that
+//! fails at random.
 
 pub mod broken;
 pub mod executions;

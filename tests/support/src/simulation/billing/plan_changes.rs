@@ -1,5 +1,5 @@
-//! Subscribers who ask what another plan costs, think about it, and change to it; and plans that are edited
-//! meanwhile.
+//! Random changes of plan: a subscriber previews a change, other things happen, and the change is executed. Plans are
+//! edited meanwhile.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::life::Life;
 use super::world::{BillingSimulation, PLANS, amount};
 
 impl BillingSimulation {
-    /// A preview, what happens after it, and the execution, which may name the preview.
+    /// Makes a preview, lets something happen, and executes the change. The execution may name the previewed quote.
     pub(super) async fn change_plan(&mut self) {
         let Some(id) = self.some_changeable().filter(|_| self.changes_plans) else { return };
         if self.rng.percent(80) {
@@ -49,7 +49,7 @@ impl BillingSimulation {
         }
     }
 
-    /// A downgrade by a quote from before the last change, which asks for nothing.
+    /// A downgrade with a quote from before the last change. It requests no payment.
     async fn change_by_an_old_quote(&mut self, id: SubscriptionId) {
         self.pay(id).await;
         let ago = Duration::from_secs(self.rng.below(900));
@@ -63,7 +63,7 @@ impl BillingSimulation {
         self.executed(id, change, None, Meanwhile::Changes, before, changed.err().as_ref());
     }
 
-    /// Adds an execution to the life of its subscription, unless the store failed before it wrote anything.
+    /// Adds an execution to the life of its subscription, unless the store failed before anything was written.
     pub(super) fn executed(
         &mut self,
         id: SubscriptionId,
@@ -80,7 +80,7 @@ impl BillingSimulation {
             Effective::Now => true,
             Effective::PeriodEnd => version.scheduled_change().is_some(),
         };
-        // All that was written since by others than the clock is its.
+        // Every version since then that the clock did not write belongs to this execution.
         let mut written = life.versions.iter().filter(|it| Some(it.subscription.version) > before);
         let written = written.find(|it| !it.by_clock() && is_its(&it.subscription));
         let written = written.map(|it| it.subscription.version);
@@ -124,7 +124,7 @@ impl BillingSimulation {
         Meanwhile::Time
     }
 
-    /// Makes an agreed quote one that was never made.
+    /// Changes an agreed quote into a quote that the service never returned.
     fn forge(&self, change: &mut PlanChange) {
         let Some(agreed) = &mut change.agreed else { return };
         if self.rng.percent(50) {
@@ -134,7 +134,7 @@ impl BillingSimulation {
         }
     }
 
-    /// A change of plan, more often to a plan of the same currency.
+    /// A random change of plan. It is more often to a plan of the same currency.
     pub(super) fn random_change(&self, id: SubscriptionId) -> PlanChange {
         let rng = &self.rng;
         let currency = self.lives.0.get(&id).and_then(Life::now).and_then(Subscription::currency);
@@ -160,7 +160,7 @@ impl BillingSimulation {
         if rng.percent(20) { change.unprorated() } else { change }
     }
 
-    /// A subscription whose plan can change, but sometimes any.
+    /// A random subscription whose plan can change. Sometimes it is any subscription.
     fn some_changeable(&self) -> Option<SubscriptionId> {
         if self.rng.percent(15) {
             return self.some_subscription();
@@ -170,7 +170,7 @@ impl BillingSimulation {
         self.some_of(|now| now.managed_by == ManagedBy::Clock && statuses.contains(&now.status))
     }
 
-    /// A subscription with a scheduled change.
+    /// A random subscription with a scheduled change. `None` if there is none.
     pub(super) fn some_scheduled(&self) -> Option<SubscriptionId> {
         self.some_of(|now| now.scheduled_change().is_some())
     }
@@ -181,7 +181,7 @@ impl BillingSimulation {
         self.rng.pick(some.map(|(id, _)| *id))
     }
 
-    /// Pays all that a subscription owes.
+    /// Reports all unpaid payments of a subscription as paid.
     async fn pay(&mut self, id: SubscriptionId) {
         let Some(life) = self.lives.0.get(&id) else { return };
         let owed = life.last_payments().filter(|payment| payment.is_unpaid());
@@ -193,7 +193,7 @@ impl BillingSimulation {
         }
     }
 
-    /// Changes the price of a plan. Subscriptions keep theirs.
+    /// Changes a random plan, such as its price. Subscriptions keep their own price.
     pub(super) async fn edit_plan(&mut self) {
         self.edit(self.rng.below(PLANS.len())).await;
     }

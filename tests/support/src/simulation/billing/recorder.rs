@@ -1,4 +1,4 @@
-//! A store that keeps a copy of every change set that it accepted, and can go back to an earlier state.
+//! A store that records every change set that it accepted, and can return to an earlier state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +8,7 @@ use subscription_core::store::{
 };
 use subscription_core::{MemoryStore, Store};
 
-/// Passes everything on to another store, and records the change sets that were accepted.
+/// A store that calls another store, and records the change sets that were accepted.
 #[derive(Debug)]
 pub struct Recorder {
     state: Mutex<State>,
@@ -18,7 +18,7 @@ pub struct Recorder {
 struct State {
     inner: Arc<dyn Store>,
     accepted: Vec<ChangeSet>,
-    /// The number of change sets that were taken.
+    /// The number of change sets that [`Recorder::take`] has returned.
     taken: usize,
 }
 
@@ -40,14 +40,15 @@ impl Recorder {
         self.state().accepted.len()
     }
 
-    /// Goes back to the state after so many change sets, as if a backup of then was restored.
+    /// Returns to the state after the first `count` change sets, as if a backup from then was restored.
     pub async fn restore(&self, count: usize) {
         let backup: Vec<_> = self.state().accepted.iter().take(count).cloned().collect();
         let inner = Self::replayed(&backup).await;
         *self.state() = State { inner, accepted: backup, taken: 0 };
     }
 
-    /// A store in memory to which these change sets were committed: a backup that was made after the last of them.
+    /// Creates a store in memory and commits these change sets to it. It stands for a backup that was made after the
+    /// last of them.
     pub async fn replayed(accepted: &[ChangeSet]) -> Arc<dyn Store> {
         let store = MemoryStore::default();
         for changes in accepted {

@@ -1,5 +1,5 @@
-//! The same life lived twice over a store that fails: advanced at another pace, or priced in another way. Both
-//! must be asked for the same periods and amounts.
+//! The simulation of one life in two ways, over a store that fails: with another pace of the clock, or with another
+//! form of the same price. The payments of both must have the same periods and amounts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ const PLANS: usize = 3;
 const ACTS: u64 = 9;
 const GAP_MAX: u64 = 40;
 
-/// How often the clock looks.
+/// How often the clock advances the billing.
 #[derive(Debug, Clone, Copy)]
 enum Pace {
     WheneverDue,
@@ -39,23 +39,23 @@ enum Pace {
 enum Act {
     Verb(Action),
     Update(Box<SubscriptionChanges>),
-    /// Pays all that is owed, and changes to a plan: a number among those of the script.
+    /// Pays everything that is owed, and changes to a plan, which is given by its index in the script.
     Change {
         plan: usize,
         change: PlanChange,
     },
-    /// Reports the payment for a period, counted from the last.
+    /// Reports the payment for a period. `nth` counts back from the last period.
     Report {
         nth: usize,
         status: PaymentStatus,
     },
 }
 
-/// The events of a life, whatever the pace of the clock.
+/// The events of a life, which do not depend on the pace of the clock.
 #[derive(Debug, Clone)]
 struct Script {
     seed: u64,
-    /// The cycles and prices of the plans, of which the first is that of the subscription.
+    /// The cycles and prices of the plans. The subscription begins with the first plan.
     plans: Vec<(&'static str, u64)>,
     quantity: u64,
     /// The subscription, without plan, price and quantity.
@@ -67,7 +67,8 @@ struct Script {
 /// The end of a life.
 #[derive(Debug, PartialEq)]
 struct Lived {
-    /// For each payment: its period and the amount. Retries may differ: a late clock makes none after the end.
+    /// For each payment the start and the end of its period, and its amount. Retries are not compared, because a late
+    /// clock makes none after the end.
     asked: Vec<(Timestamp, Option<Timestamp>, Amount)>,
     status: SubscriptionStatus,
     renews_at: Option<Timestamp>,
@@ -75,7 +76,8 @@ struct Lived {
     credit: Option<Amount>,
 }
 
-/// Up to the allowed number of missed periods, the pace of the clock changes neither periods nor amounts.
+/// Checks that the pace of the clock changes neither periods nor amounts, as long as no more periods are missed than
+/// allowed.
 pub async fn late_is_punctual(seed: u64, fault: Option<Fault>) -> Result<(), Broken> {
     let script = Script::random(seed);
     let punctual = script.live(Pace::WheneverDue, fault).await;
@@ -86,7 +88,7 @@ pub async fn late_is_punctual(seed: u64, fault: Option<Fault>) -> Result<(), Bro
     Ok(())
 }
 
-/// A price times a quantity asks for what their product asks for.
+/// Checks that a price with a quantity leads to the same amounts as one unit at the multiplied price.
 pub async fn quantity_multiplies(seed: u64, fault: Option<Fault>) -> Result<(), Broken> {
     let mut script = Script::random(seed);
     script.acts.retain(|(_, act)| match act {
@@ -121,7 +123,7 @@ impl Script {
         let acts = acts.collect();
         let plan = |_| (rng.pick(CYCLES).expect("a cycle"), rng.below(10_000));
         let mut plans: Vec<_> = (0..PLANS).map(plan).collect();
-        // Two plans of one cycle, so that periods are settled as well as started.
+        // Two plans have the same cycle, so that changes also settle a running period, not only start a new one.
         plans.push((plans[0].0, rng.below(10_000)));
         Self { seed, plans, quantity: 1 + rng.below(6), new, policy, acts }
     }
@@ -203,7 +205,7 @@ impl Act {
     }
 }
 
-/// A life under way.
+/// A life in progress.
 #[derive(Debug)]
 struct Life {
     id: SubscriptionId,
@@ -234,7 +236,8 @@ impl Life {
         self.advance().await;
     }
 
-    /// Takes all that is due, however often the store fails; returns when the next step is due.
+    /// Executes everything that is due, and retries as often as the store fails. Returns the moment at which the next
+    /// step is due.
     async fn advance(&self) -> Option<Timestamp> {
         loop {
             let advanced = self.billing.advance(50).await;
@@ -246,7 +249,7 @@ impl Life {
         }
     }
 
-    /// Repeats an act until the store lets it pass. A refusal changes nothing.
+    /// Repeats an act until the store does not fail. A refused act changes nothing.
     async fn act(&self, act: &Act) {
         let service = self.billing.service();
         loop {
@@ -269,9 +272,9 @@ impl Life {
         }
     }
 
-    /// Pays all that is owed, and changes the plan.
+    /// Pays everything that is owed, and changes the plan.
     async fn change(&self, plan: usize, mut change: PlanChange) -> Result<(), Error> {
-        // A subscription that is paid again may ask for the periods that it has missed.
+        // After a payment, the subscription may request payments for the periods that it has missed.
         loop {
             self.advance().await;
             let payments = self.payments().await;
@@ -283,7 +286,7 @@ impl Life {
         self.billing.change_plan(self.id, &change).await.map(drop)
     }
 
-    /// The payments, by their periods.
+    /// All payments, ordered by their periods.
     async fn payments(&self) -> Vec<Arc<Payment>> {
         let mut query = PaymentQuery::of(self.id);
         let mut payments = Vec::new();

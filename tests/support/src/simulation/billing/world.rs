@@ -1,4 +1,5 @@
-//! A business with plans, subscribers and a collector, its clock turned by hand, over a store that fails.
+//! The simulation of a business with plans, subscribers and a collector of payments. The test controls its clock, and
+//! its store fails at random.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -49,9 +50,9 @@ pub(super) const PLANS: [PlanRow; 11] = [
 /// The result of a run.
 #[derive(Debug, Default)]
 pub struct Ran {
-    /// The refusals that were met.
+    /// The error codes that occurred.
     pub met: BTreeSet<&'static str>,
-    /// The kinds of changes of plan.
+    /// The kinds of changes of plan that occurred.
     pub changes: BTreeSet<&'static str>,
 }
 
@@ -66,7 +67,7 @@ pub struct BillingSimulation {
     pub(super) billing: Billing,
     /// The billing of a second process over the same store.
     pub(super) other: Billing,
-    /// The only invariant that is checked; all are if `None`.
+    /// The only invariant that is checked. `None` to check all.
     pub(super) checked: Option<&'static str>,
     pub(super) plans: Vec<PlanId>,
     pub(super) lives: Lives,
@@ -80,12 +81,12 @@ pub struct BillingSimulation {
 }
 
 impl BillingSimulation {
-    /// A business over a store, with the plans of all cycles and currencies.
+    /// Creates a business over a store, with plans of all cycles and currencies.
     pub async fn over(store: Arc<dyn Store>, seed: u64) -> Self {
         Self::with(store, seed, None).await
     }
 
-    /// A business with a fault that one invariant, the only one that is checked, must find.
+    /// Creates a business with a planted fault. Only the invariant `checked` is checked, and it must find the fault.
     pub async fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
         let (inner, breakage) = (MemoryStore::default(), Breakage::AsksTwice);
         let store: Arc<dyn Store> = if fault == Fault::AsksForThePeriodBefore {
@@ -148,7 +149,7 @@ impl BillingSimulation {
         }
     }
 
-    /// Runs so many steps, or up to the first that breaks an invariant.
+    /// Runs `steps` steps, or fewer if a step breaks an invariant.
     pub async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
         for _ in 0..steps {
             if let Err(broken) = self.step().await {
@@ -177,7 +178,7 @@ impl BillingSimulation {
         self.check()
     }
 
-    /// Adds what was written to the lives.
+    /// Adds the recorded commits to the lives.
     pub(super) fn collect(&mut self) {
         for changes in self.recorder.take() {
             self.touched.extend(self.lives.add(&changes));
@@ -198,11 +199,11 @@ impl BillingSimulation {
         Ok(())
     }
 
-    /// A backup from a little while ago is restored. Time has gone on, and so has the payment gateway.
+    /// Restores a recent backup. The clock and the payment gateway do not go back.
     async fn restore(&mut self) {
         self.collect();
         let all = self.recorder.accepted();
-        // The plans are made before anything else.
+        // The first commits create the plans, so every backup contains the plans.
         let count = (all - self.rng.below(40).min(all)).max(PLANS.len());
         self.recorder.restore(count).await;
         self.lives.restored(&self.recorder.take());
@@ -250,7 +251,7 @@ impl BillingSimulation {
         self.note(format!("subscribe {new:?}"), &made);
     }
 
-    /// Another system was paid for the next period of a subscription.
+    /// Imports a payment for the next period of a subscription, which another system has collected.
     async fn import_payment(&mut self) {
         let Some(id) = self.some_subscription() else { return };
         let Some(next) = self.lives.0.get(&id).and_then(Life::now) else { return };
@@ -275,7 +276,7 @@ impl BillingSimulation {
             5..9 => Duration::from_hours(24 * self.rng.below(20_u64)),
             _ => Duration::from_hours(24 * self.rng.below(60_u64)),
         };
-        // Often exactly to the next instant, where ties are.
+        // Often the clock is set exactly to the next due moment, because moments that coincide are hard cases.
         let next = self.next_due().await;
         match next.filter(|_| self.rng.percent(40)) {
             Some((_, next)) if next > self.clock.now() => self.clock.set(next),
@@ -294,7 +295,7 @@ impl BillingSimulation {
         Ok(())
     }
 
-    /// After an advance that was not disturbed and reached no limit, nothing is due.
+    /// Checks that nothing is due. It holds after an advance that had no failure and reached no limit.
     async fn nothing_due_rests(&self) -> Result<(), Broken> {
         let now = self.clock.now();
         match self.next_due().await {
@@ -305,7 +306,7 @@ impl BillingSimulation {
         }
     }
 
-    /// The subscription that is due next, and when, read past the faults.
+    /// The subscription that is due next, and the moment. It is read from the store without faults.
     async fn next_due(&self) -> Option<(SubscriptionId, Timestamp)> {
         let query = DueSubscriptions::until(Timestamp::MAX);
         let page = self.recorder.due_subscriptions(query).await.expect("a sound store");
@@ -313,7 +314,8 @@ impl BillingSimulation {
         Some((first.id, first.next_action_at()?))
     }
 
-    /// Two processes advance at the same time, and sometimes a caller ends what is due or changes its plan.
+    /// Lets two processes advance at the same time. Sometimes a caller also ends the due subscription or changes its
+    /// plan meanwhile.
     async fn advance_at_once(&mut self) {
         let Some((id, due)) = self.next_due().await else { return };
         if due > self.clock.now() {
@@ -366,7 +368,7 @@ impl BillingSimulation {
         self.note(format!("report {id} {status}"), &reported);
     }
 
-    /// A payment, more often one of the last.
+    /// A random payment, more often one of the latest. `None` if there is none.
     fn some_payment(&self) -> Option<PaymentId> {
         let last = self.payments.len().saturating_sub(12);
         let from = if self.rng.percent(80) { last } else { 0 };
@@ -377,7 +379,7 @@ impl BillingSimulation {
         self.rng.pick(self.lives.0.keys().copied())
     }
 
-    /// A subscription in a status with a payment behind.
+    /// A random subscription in this status that has a payment behind. `None` if there is none.
     fn some_behind(&self, status: SubscriptionStatus) -> Option<SubscriptionId> {
         let is_behind = |now: &Subscription| now.status == status && now.past_due_since().is_some();
         let lives = self.lives.0.iter().filter(|(_, life)| !life.deleted);
@@ -402,11 +404,11 @@ impl BillingSimulation {
         };
         let scheduled = self.some_scheduled().filter(|_| action == Action::Unschedule);
         let id = scheduled.unwrap_or(id);
-        // Often a payment is behind, so that resuming is refused.
+        // Often a subscription is chosen that has a payment behind, so that resuming it is refused.
         let at_end = action == Action::Cancel(Some(Effective::PeriodEnd));
         let behind = self.some_behind(SubscriptionStatus::PastDue).filter(|_| at_end);
         let (id, resumes) = behind.map_or((id, false), |behind| (behind, rng.percent(50)));
-        // Often one that ends anyway is cancelled, and one that is cancelled is resumed.
+        // Often a subscription that already has an end is cancelled, and a cancelled subscription is resumed.
         let undoes = matches!(action, Action::Uncancel | Action::Resume) && rng.percent(50);
         let chosen = if action == Action::Leave {
             self.some_of(|now| now.ends_at.is_some() && now.status == SubscriptionStatus::Active)

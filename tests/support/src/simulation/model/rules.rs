@@ -99,7 +99,8 @@ pub(in super::super) fn on_grid(anchor: Timestamp, cycle: BillingCycle, at: Time
     at >= anchor && nearest.and_then(|k| period_start(anchor, cycle, k)) == Some(at)
 }
 
-/// The first start of a period after `at`. Periods are counted from the anchor, and the anchor itself is not returned.
+/// The first start of a period after `at`. Periods are counted from the anchor. If `at` is before the anchor, this is
+/// the anchor.
 pub(in super::super) fn next_period(
     anchor: Timestamp,
     cycle: BillingCycle,

@@ -161,9 +161,7 @@ impl Model {
         }
     }
 
-    /// Refuses what does not go together, by the first that counts: faulty fields, the step, the plan,
-    /// the external id.
-    /// Cancelling is the step to `cancelled`, whatever the status was.
+    /// Cancels a subscription: the step to `cancelled`, from any status.
     pub fn cancel(
         &self,
         id: SubscriptionId,
@@ -175,7 +173,8 @@ impl Model {
         self.update_subscription(id, &changes, None, now)
     }
 
-    /// Resuming is the step from `cancelled` or `paused` to `active`, and nothing where it is active already.
+    /// Resumes a subscription: the step from `cancelled` or `paused` to `active`. An active subscription stays
+    /// unchanged.
     pub fn resume(
         &self,
         id: SubscriptionId,
@@ -200,6 +199,7 @@ impl Model {
         if user.is_some_and(|user| user != held.user_id) { Err(not_found()) } else { Ok(held) }
     }
 
+    /// Checks a new or changed subscription. The first fault counts: invalid fields, the step, the plan, the external id.
     fn check(
         &self,
         before: Option<(&Subscription, Result<(), Refusal>)>,
