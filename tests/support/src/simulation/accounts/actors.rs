@@ -1,4 +1,5 @@
-//! Those who sign in, refresh and leave: honest people, their other tabs, and thieves.
+//! Actors that sign in, refresh tokens and log out. They stand for honest people, their other browser tabs, and
+//! thieves.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +13,33 @@ use crate::service_world::of;
 const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
-/// How many callers are remembered; old ones are stale, which is what they are for.
+/// Maximum number of callers that are stored. The old ones are useful because they are stale.
 const CALLERS_MAX: usize = 40;
 
-/// How many users are remembered.
+/// Maximum number of users that are stored.
 const USERS_MAX: usize = 60;
 
-/// Of how many sessions the tokens are remembered, and how many of each.
+/// Maximum number of sessions whose tokens are stored, and maximum number of token pairs for each session.
 const SESSIONS_MAX: usize = 60;
 const PAIRS_MAX: usize = 20;
 
-/// How many tokens are remembered of all the sessions before those.
+/// Maximum number of token pairs that are stored of all older sessions.
 const RELICS_MAX: usize = 60;
 
-/// Tokens that any actor may use: a bounded number, so that a step takes the same time in a run of any length.
+/// The tokens that any actor may use. Their number is bounded, so that a step takes the same time in a run of any
+/// length.
 #[derive(Debug)]
 pub struct Loot {
-    /// The pairs of tokens that were answered, by session, oldest first.
+    /// The pairs of tokens that the service has returned, by session. The oldest pair is first.
     pub pairs: BTreeMap<SessionId, Vec<Pair>>,
-    /// The last pairs of some of the sessions that are no longer among those, each as likely as any.
+    /// The last pairs of a random sample of the sessions that are no longer in `pairs`.
     pub relics: Vec<Pair>,
-    /// The latest that were authenticated.
+    /// The callers that were authenticated last.
     pub callers: Vec<Authenticated>,
-    /// The latest who had an account.
+    /// The users who got tokens last.
     pub users: Vec<UserId>,
     pub plan: PlanId,
-    /// How many sessions are no longer among the pairs.
+    /// The number of sessions that are no longer in `pairs`.
     left: u32,
     rng: Rng,
 }
@@ -55,7 +57,7 @@ impl Loot {
         }
     }
 
-    /// Keeps the tokens of an answer.
+    /// Stores a pair of tokens that the service has returned.
     pub fn keep(&mut self, pair: Pair) {
         if !self.users.contains(&pair.user) {
             push(&mut self.users, pair.user, USERS_MAX);
@@ -69,7 +71,8 @@ impl Loot {
         }
     }
 
-    /// Keeps a pair among the relics, or does not: with the same chance for each that ever came.
+    /// Adds a pair to the random sample `relics`, or drops it. Every pair ever given to this function has the same
+    /// chance to be in the sample.
     fn bury(&mut self, relic: Pair) {
         self.left += 1;
         if self.relics.len() < RELICS_MAX {
@@ -79,13 +82,13 @@ impl Loot {
         }
     }
 
-    /// Keeps a caller who was found good.
+    /// Stores a caller who was authenticated.
     pub fn meet(&mut self, caller: Authenticated) {
         push(&mut self.callers, caller, CALLERS_MAX);
     }
 }
 
-/// Adds one at the end of a list that has so many at most, and else loses its first.
+/// Adds an item at the end of a list. If the list already has `max` items, its first item is removed.
 fn push<T>(list: &mut Vec<T>, one: T, max: usize) {
     if list.len() >= max {
         list.remove(0);
@@ -93,7 +96,7 @@ fn push<T>(list: &mut Vec<T>, one: T, max: usize) {
     list.push(one);
 }
 
-/// Somebody who does this and that.
+/// A caller that performs random operations.
 #[derive(Debug)]
 pub struct Actor(pub(super) Rng);
 
@@ -156,7 +159,7 @@ impl Actor {
         }
     }
 
-    /// One of a few people, at one of few addresses, so that they get in each other's way.
+    /// One of a few people, with one of a few addresses, so that their operations conflict.
     fn person(&mut self) -> Person {
         let who = self.0.below(6);
         let at = if self.0.percent(80) { who % 5 } else { self.0.below(5) };
@@ -176,9 +179,10 @@ impl Actor {
         of(self.0.pick(["web", "mobile", "web"]).unwrap_or("web"))
     }
 
-    /// Mostly the newest tokens of a session, often those before, at times any.
+    /// Chooses a pair of tokens for an operation: mostly the newest of a session, often the one before it, sometimes
+    /// any.
     fn with_pair(&mut self, loot: &Loot, make: impl FnOnce(Pair) -> Operation) -> Operation {
-        // The later sessions more often: most of the early ones have ended.
+        // Later sessions are chosen more often, because most of the early sessions have ended.
         let recent = loot.pairs.len().saturating_sub(8);
         let skipped = if self.0.percent(75) { recent } else { 0 };
         let Some(pairs) = self.0.pick(loot.pairs.values().skip(skipped)) else {
@@ -226,7 +230,8 @@ impl Actor {
         }
     }
 
-    /// Seconds mostly, so that tokens are still good; weeks now and then.
+    /// A random time span in seconds. Most spans are short, so that tokens are still valid. Sometimes a span is weeks
+    /// long.
     fn span(&mut self) -> u64 {
         match self.0.below(100) {
             0..50 => self.0.below(20),

@@ -1,7 +1,7 @@
-//! Somebody with a session of their own, whom nobody interferes with.
+//! An honest actor, whose account and session nobody else uses.
 //!
-//! Their answers get lost like everybody's. They ask again with what they have, soon enough for the
-//! window of lost answers, and must never be taken for a thief.
+//! Their responses get lost like those of others. They repeat the request with their current tokens, soon enough that
+//! the previous refresh token is still accepted. The service must never treat them as a thief.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::rng::Rng;
 use crate::service_world::of;
 use crate::simulation::invariants::Broken;
 
-/// How long they try to get an answer: a little less than the window of lost answers.
+/// How many seconds they repeat a request: a little less than the time for which the previous refresh token is still
+/// accepted.
 const PATIENCE: u64 = 590;
 
 /// The honest actor.
@@ -20,11 +21,11 @@ const PATIENCE: u64 = 590;
 pub struct Honest {
     rng: Rng,
     jar: Option<Pair>,
-    /// How often an answer came only when asked for again.
+    /// How often only a repeated request got a response.
     pub recovered: u32,
 }
 
-/// The operations, in order.
+/// Operations with their outcomes, in order.
 pub type Turn = Vec<(Operation, Outcome)>;
 
 impl Honest {
@@ -43,7 +44,8 @@ impl Honest {
         }
     }
 
-    /// Signs in if need be; else uses the session and refreshes it, until there is an answer.
+    /// Signs in if there is no session. Otherwise uses the session and refreshes it, and repeats until there is a
+    /// response.
     pub async fn turn(
         &mut self,
         auth: &Authentication,
@@ -92,7 +94,7 @@ impl Honest {
                 return Ok(());
             }
             again = true;
-            // Their current tokens may still be valid meanwhile.
+            // The current tokens may still be valid meanwhile, and are tried.
             if self.rng.percent(40) {
                 let ask = Operation::Authenticate(jar.clone());
                 let outcome = ask.perform(auth, service).await;
@@ -106,7 +108,7 @@ impl Honest {
     }
 }
 
-/// They are not logged out, unless their time was up.
+/// Checks that the actor is not logged out, unless the session's time has ended.
 fn stays_in(outcome: &Outcome, jar: &Pair, now: Timestamp) -> Result<(), Broken> {
     match outcome {
         Ok(_) | Err("token_expired") => Ok(()),

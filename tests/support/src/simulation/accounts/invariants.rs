@@ -15,8 +15,8 @@
 //! | [`nobody_subscribes_who_is_gone`] | a user who is gone gets no subscription |
 //! | [`the_model_agrees_with_the_store`] | the accounts are those of the model |
 //!
-//! Some more are checked where an answer comes in: `answers_agree_with_the_model`,
-//! `changes_are_whole`, `failures_of_the_store_are_told`, and `honest_actors_stay_logged_in`.
+//! Further invariants are checked when a result is received: `answers_agree_with_the_model`, `changes_are_whole`,
+//! `failures_of_the_store_are_told` and `honest_actors_stay_logged_in`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,16 +33,16 @@ use crate::simulation::invariants::Broken;
 #[derive(Debug)]
 pub struct View<'a> {
     pub now: Timestamp,
-    /// The store a step ago.
+    /// The store before this step.
     pub before: &'a Snapshot,
-    /// The store.
+    /// The store after this step.
     pub store: &'a Snapshot,
     /// The feed.
     pub feed: &'a Feed,
-    /// The events since then.
+    /// The events that this step wrote.
     pub fresh: &'a [Told],
     pub model: &'a Model,
-    /// Tokens that were taken though their session had surely ended before.
+    /// Descriptions of tokens that were accepted although their session had surely ended before.
     pub wrongly_taken: &'a [String],
     /// The users for whom a subscription was created.
     pub subscribed: &'a [UserId],
@@ -65,17 +65,17 @@ const ALL: [(&str, Invariant); 12] = [
     ("the_model_agrees_with_the_store", the_model_agrees_with_the_store),
 ];
 
-/// Checks all, and names the first that does not hold.
+/// Checks all invariants. The error names the first that does not hold.
 pub fn check_all(view: &View<'_>) -> Result<(), Broken> {
     ALL.iter().try_for_each(|(name, holds)| holds(view).map_err(|detail| Broken::new(name, detail)))
 }
 
-/// An error that shows what is wrong, unless all is well.
+/// Returns the error `wrong` unless `holds` is true.
 fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }
 
-/// The last event of each record that the snapshot was asked for.
+/// The last event of each record that the snapshot has read.
 fn last_events<'a>(view: &View<'a>) -> impl Iterator<Item = (&'a Subject, &'a Event)> {
     let (store, feed) = (view.store, view.feed);
     store.names.iter().filter_map(|name| Some((name, feed.latest.get(name)?)))
@@ -115,7 +115,7 @@ fn live_sessions_keep_to_the_cap(view: &View<'_>) -> Result<(), String> {
 
 fn versions_rise_by_one(view: &View<'_>) -> Result<(), String> {
     for Told { event, before } in view.fresh {
-        // That a session is refreshed or seen is no event, but a version.
+        // A session gets a new version without an event when it is refreshed or seen.
         let gaps = matches!(event.subject, Subject::Session(_));
         let follows = match before {
             None => event.version == Version::FIRST && event.change == Change::Created,

@@ -1,8 +1,8 @@
-//! Random lives of accounts and sessions, seeded, over a store that fails.
+//! The simulation of accounts and sessions: random operations from a seed, over a store that fails at random.
 //!
-//! The same as its parent for those who sign in: `SUBSCRIPTION_TEST_SEED=n` repeats one run,
-//! `SUBSCRIPTION_TEST_STEPS=n` makes runs longer or shorter. Two operations of a step run at once as
-//! often as one runs alone; on one thread a seed repeats their turns too.
+//! As in the parent module, `SUBSCRIPTION_TEST_SEED=n` repeats one run, and `SUBSCRIPTION_TEST_STEPS=n` sets the number
+//! of steps. In many steps two operations run at the same time. They share one thread, so a seed also repeats the order
+//! in which they are polled.
 
 pub mod actors;
 pub mod honest;
@@ -20,7 +20,7 @@ use self::world::AccountSimulation;
 use super::steps;
 use crate::seed::seeds;
 
-/// Random accounts, in each run over a store of its own; a failure prints the seed that repeats it.
+/// Runs the simulation of accounts, each run over a store of its own. A failure prints the seed that repeats the run.
 pub async fn random_accounts<F: Future<Output = Arc<dyn Store>>>(
     open: impl Fn() -> F,
     fixed: u64,

@@ -1,7 +1,7 @@
-//! The model of accounts: the users who must exist, and the sessions that have surely ended.
+//! The model of accounts: the users who must exist, and the sessions that have ended with certainty.
 //!
-//! It knows nothing of generations, windows or versions; it only remembers what was promised. After a
-//! lost answer it looks into the store, which must show the change wholly made or not at all.
+//! The model has no generations, windows or versions. It only stores what the service has promised. After a lost result
+//! it reads the store, which must show the change completely or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ pub struct Account {
     pub email: String,
 }
 
-/// The state that results so far imply.
+/// The state that follows from the results so far.
 #[derive(Debug, Default)]
 pub struct Model {
     pub accounts: BTreeMap<UserId, Account>,
-    /// Sessions that were ended: whoever asked for it was told so, or saw it afterwards.
+    /// The sessions that have ended with certainty: a result confirmed it, or the store showed it after a lost result.
     pub ended: BTreeSet<SessionId>,
-    /// Users who are gone: the deletion was confirmed, or its answer was lost and they are not there.
+    /// The deleted users: the deletion was confirmed, or its result was lost and the store does not have the user.
     pub gone: BTreeSet<UserId>,
     maybe_made: Vec<Account>,
     /// Sign-ins that may have given an account another address.
@@ -33,7 +33,7 @@ pub struct Model {
     maybe_deleted: BTreeSet<UserId>,
 }
 
-/// An operation as it went, between two looks at the store.
+/// An operation with its outcome, and the store before and after it.
 #[derive(Debug)]
 pub struct Seen<'a> {
     pub operation: &'a Operation,
@@ -41,17 +41,17 @@ pub struct Seen<'a> {
     pub now: Timestamp,
     pub before: &'a Snapshot,
     pub after: &'a Snapshot,
-    /// Nobody else did anything in between.
+    /// True if no other operation ran in the same step.
     pub alone: bool,
 }
 
 impl Model {
-    /// True if no token of these may be good.
+    /// True if no token of this pair may be accepted.
     pub fn has_ended(&self, pair: &Pair) -> bool {
         self.ended.contains(&pair.session) || self.gone.contains(&pair.user)
     }
 
-    /// Takes in what one operation came to.
+    /// Applies the outcome of one operation to the model. Fails if the outcome is wrong.
     pub fn accept(&mut self, seen: &Seen<'_>) -> Result<(), Broken> {
         if seen.alone {
             self.foresee(seen)?;
@@ -103,7 +103,7 @@ impl Model {
         Ok(())
     }
 
-    /// Settles by the store what no answer told, once all operations of a step were taken in.
+    /// Resolves lost results by the state of the store. It is called after all operations of a step were applied.
     pub fn resolve(&mut self, after: &Snapshot) {
         for (id, user) in &after.users {
             let found = Account {
@@ -126,7 +126,7 @@ impl Model {
         self.maybe_moved.clear();
     }
 
-    /// Sessions ended: for sure, or, where the answer was lost, all of them or none.
+    /// Marks sessions as ended. If the result was lost, the store must show that all of them ended, or none.
     fn end(
         &mut self,
         seen: &Seen<'_>,
@@ -159,7 +159,7 @@ impl Model {
         Ok(())
     }
 
-    /// Says what must be answered where nobody else is about.
+    /// Checks the result of an operation that ran alone, because then it can be predicted.
     fn foresee(&self, seen: &Seen<'_>) -> Result<(), Broken> {
         let known = |person: &Person| {
             self.accounts.values().any(|account| account.subject == person.subject)
@@ -181,7 +181,7 @@ impl Model {
             Operation::SignUp(person) if email_taken(person) => Some("email_in_use"),
             Operation::SignIn(person) if !known(person) => Some("account_not_found"),
             Operation::SignIn(person) if email_taken(person) => Some("email_in_use"),
-            // No account is so large that its deletion takes more than one commit.
+            // No account here is so large that its deletion needs more than one commit.
             Operation::Subscribe(user, _) if !exists(*user) => Some("validation_failed"),
             Operation::RevokeAll(by)
             | Operation::RevokeOthers(by)
@@ -219,7 +219,7 @@ fn account(person: &Person) -> Account {
     Account { subject: person.subject.clone(), email: person.email.clone() }
 }
 
-/// The sessions that a caller had before, but for one.
+/// The sessions that a caller had before the step, except `keep`.
 fn others(seen: &Seen<'_>, by: &Authenticated, keep: Option<SessionId>) -> BTreeSet<SessionId> {
     let sessions = seen.before.sessions_of(by.claims.sub).map(|session| session.id);
     sessions.filter(|id| Some(*id) != keep).collect()

@@ -16,17 +16,17 @@ use subscription_core::{
 
 use crate::service_world::of;
 
-/// Somebody at the door: who they are to the provider, and what they say.
+/// A person who signs in or up: the identity at the identity provider, and the claims of the request.
 #[derive(Debug, Clone)]
 pub struct Person {
     pub subject: String,
     /// The address that the provider knows.
     pub email: String,
-    /// The address that they say is theirs.
+    /// The address that the person claims.
     pub claimed: String,
     pub verified: bool,
     pub client: Slug,
-    /// Tells the identity tokens of one person apart.
+    /// A number that distinguishes the identity tokens of one person.
     pub nonce: u32,
 }
 
@@ -41,13 +41,13 @@ impl Person {
         }
     }
 
-    /// True if nothing but the store can refuse them.
+    /// True if the identity proves the claimed address, so that only the store can refuse the request.
     pub fn is_proved(&self) -> bool {
         self.verified && self.claimed == self.email
     }
 }
 
-/// Believes what a token of [`Person::sign_in`] says.
+/// An identity provider that accepts every token of [`Person::sign_in`].
 #[derive(Debug)]
 pub struct Provider;
 
@@ -67,7 +67,7 @@ impl IdentityVerifier for Provider {
     }
 }
 
-/// The tokens that one answer gave.
+/// The tokens of one response.
 #[derive(Clone)]
 pub struct Pair {
     pub session: SessionId,
@@ -76,7 +76,7 @@ pub struct Pair {
     pub generation: u32,
     pub access: SecretString,
     pub refresh: SecretString,
-    /// When the refresh token ends unless it is used.
+    /// When the refresh token expires if it is not used.
     pub ends_at: Timestamp,
 }
 
@@ -108,7 +108,7 @@ pub enum Operation {
     SignIn(Person),
     Refresh(Pair),
     Authenticate(Pair),
-    /// Takes what was found a moment ago.
+    /// Authenticates with a result that may come from the cache.
     AuthenticateCached(Pair),
     LogOut(Pair),
     RevokeAll(Box<Authenticated>),
@@ -119,7 +119,7 @@ pub enum Operation {
     CreateClient(Slug),
     RotateClientKey(Slug),
     RevokeClient(Slug),
-    /// Not a request: so many seconds pass.
+    /// Not a request: the clock advances by this number of seconds.
     TurnClock(u64),
 }
 
@@ -135,13 +135,14 @@ pub enum Reply {
     Done,
 }
 
-/// The store could not be reached, its answer was lost, or others were faster each time.
+/// True if the operation may or may not have taken effect: the store could not be reached, its result was lost, or
+/// other writers were faster each time.
 pub fn is_unsure(outcome: &Outcome) -> bool {
     matches!(outcome, Err("store_unavailable" | "overloaded"))
 }
 
 impl Operation {
-    /// Asks.
+    /// Performs the operation on the service.
     pub async fn perform(&self, auth: &Authentication, service: &SubscriptionService) -> Outcome {
         self.ask(auth, service).await.map_err(|error| error.code())
     }

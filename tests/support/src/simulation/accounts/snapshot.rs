@@ -24,7 +24,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads these, and all that the lists lead to.
+    /// Reads these records, and all records that their lists contain.
     pub async fn take(store: &dyn Store, names: BTreeSet<Subject>) -> Self {
         let mut snapshot = Self::default();
         for name in &names {
@@ -38,7 +38,7 @@ impl Snapshot {
                         snapshot.by_identity.insert(*id, found);
                         snapshot.users.insert(*id, user);
                     }
-                    // Those of a user who is gone, too: that there are none is for others to say.
+                    // The sessions of a deleted user are read too. An invariant checks that there are none.
                     let sessions = store
                         .list_as::<Session>(SessionQuery::LiveOf { user: *id, now: Timestamp::MIN })
                         .await
@@ -71,7 +71,7 @@ impl Snapshot {
         self.sessions.values().filter(move |session| session.user_id == user)
     }
 
-    /// Those of so many sessions that were ended before their time.
+    /// The sessions among these that were revoked.
     pub fn revoked(&self, among: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
         let revoked = |id: &&SessionId| {
             self.sessions.get(*id).is_some_and(|session| session.revoked.is_some())
@@ -80,7 +80,8 @@ impl Snapshot {
     }
 }
 
-/// Nothing happens to what was deleted, nor to a subscription after its user's account was.
+/// True for an event after which its record cannot change any more: it was deleted, or it is a subscription that
+/// expired with its user's account.
 pub fn is_last(event: &Event) -> bool {
     let over = SubscriptionStatus::Expired;
     event.change == Change::Deleted

@@ -1,4 +1,4 @@
-//! An authentication with its clock turned by hand, its store in hand, and those who use it.
+//! The simulation of the authentication, whose clock and store the test controls, and of the actors that call it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::simulation::feed::Feed;
 use crate::simulation::invariants::Broken;
 use crate::simulation::world::{Failure, Ran, advance};
 
-/// How many live sessions a user has with one client: few, so that it matters.
+/// Maximum number of live sessions of a user with one client. It is small, so that it is often reached.
 pub const PER_CLIENT: usize = 3;
 
-/// How many live sessions one identity token opens.
+/// Maximum number of live sessions that one identity token opens.
 pub const PER_IDENTITY_TOKEN: usize = 2;
 
-/// How many operations a failure shows.
+/// The number of last operations that a failure shows.
 const LOG_MAX: usize = 20;
 
-/// How many ended sessions are tried again after each step, beside those that ended in it.
+/// How many ended sessions are tried again after each step, in addition to those that ended in this step.
 const PROBES: u32 = 2;
 
 /// One run of the simulation.
@@ -59,12 +59,12 @@ pub struct AccountSimulation {
 }
 
 impl AccountSimulation {
-    /// A world over a sound store.
+    /// A simulation over a store in memory without faults of its own.
     pub async fn seeded(seed: u64) -> Self {
         Self::over(Arc::new(MemoryStore::default()), seed).await
     }
 
-    /// A world over any store.
+    /// A simulation over any store.
     pub async fn over(store: Arc<dyn Store>, seed: u64) -> Self {
         let clock = ManualClock::at(at("2025-01-31T00:00:00.000000Z"));
         let build = |store: Arc<dyn Store>, seed| {
@@ -100,7 +100,7 @@ impl AccountSimulation {
         }
     }
 
-    /// Runs so many steps, or up to the first that breaks an invariant, and says what was met.
+    /// Runs `steps` steps, or fewer if a step breaks an invariant. Returns the cases that occurred.
     pub async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
         if let Err(broken) = self.random_steps(steps).await {
             return Err(Failure { broken, seed: self.seed, log: self.log });
@@ -114,7 +114,7 @@ impl AccountSimulation {
     async fn random_steps(&mut self, steps: u32) -> Result<(), Broken> {
         for _ in 0..steps {
             self.random_step().await?;
-            // All there ever was is more with every step, so it is looked at ever less often.
+            // The number of all records ever created grows with every step, so they are checked less and less often.
             if self.step.is_power_of_two() {
                 self.look_at_everything().await?;
             }
@@ -122,7 +122,7 @@ impl AccountSimulation {
         self.look_at_everything().await
     }
 
-    /// One actor asks one thing, two at once, or the honest one has a turn.
+    /// Runs one operation of one actor, two operations at the same time, or a turn of the honest actor.
     async fn random_step(&mut self) -> Result<(), Broken> {
         self.step += 1;
         match self.rng.below(100) {
@@ -195,9 +195,10 @@ impl AccountSimulation {
         self.faults.plan(commits, reads);
     }
 
-    /// Takes what was done into the model and checks everything.
+    /// Applies the operations to the model and checks all invariants.
     ///
-    /// `alone` tells what went wrong in a step in which nobody else did anything.
+    /// `alone` is the disturbance of the store in a step with one operation. It is `None` if other operations ran at
+    /// the same time.
     async fn check(&mut self, turn: &Turn, alone: Option<Disturbance>) -> Result<(), Broken> {
         failures_of_the_store_are_told(turn, alone)?;
         let mut wrongly_taken = self.wrongly_taken(turn);
@@ -231,7 +232,7 @@ impl AccountSimulation {
         Ok(())
     }
 
-    /// Checks what there is and ever was, long after it was last touched.
+    /// Checks all records that exist or ever existed, also those that were last written long ago.
     async fn look_at_everything(&mut self) -> Result<(), Broken> {
         let store = Snapshot::take(&*self.store, self.feed.all_names()).await;
         self.ran.read += store.names.len();
@@ -247,7 +248,7 @@ impl AccountSimulation {
         })
     }
 
-    /// Tokens that were taken although their session had ended before they were shown.
+    /// Descriptions of tokens that were accepted although their session had ended before the request.
     fn wrongly_taken(&self, turn: &Turn) -> Vec<String> {
         let ended = turn.iter().filter(|(operation, outcome)| {
             let shown = match operation {
@@ -272,7 +273,8 @@ impl AccountSimulation {
         ended.map(|(operation, _)| format!("{operation:?} was taken")).collect()
     }
 
-    /// Shows tokens of ended sessions, which must not be taken; nothing fails meanwhile.
+    /// Tries tokens of ended sessions, and returns those that were accepted, which is a fault. The store does not fail
+    /// meanwhile.
     async fn probe(&mut self, turn: &Turn, more_ended: bool) -> Vec<String> {
         let users: BTreeSet<UserId> = turn.iter().filter_map(|(asked, _)| user_of(asked)).collect();
         let mut tried: Vec<Pair> = Vec::new();
@@ -301,7 +303,8 @@ impl AccountSimulation {
         taken
     }
 
-    /// Spreads what the answers gave, but for the honest actor's, which are nobody else's.
+    /// Adds the tokens and callers of the results to the loot, except those of the honest actor, which no other actor
+    /// may use.
     fn learn(&mut self, turn: &Turn) {
         for (_, outcome) in turn {
             match outcome {
@@ -344,7 +347,7 @@ fn authentication(service: &SubscriptionService) -> Authentication {
         .build()
 }
 
-/// The user whom an operation is about, if it names one.
+/// The user whom an operation is about. `None` if it names no user.
 fn user_of(operation: &Operation) -> Option<UserId> {
     match operation {
         Operation::LogOut(pair) => Some(pair.user),
@@ -365,7 +368,7 @@ fn user_of(operation: &Operation) -> Option<UserId> {
     }
 }
 
-/// The users for whom a subscription was created.
+/// The user for whom an operation created a subscription. `None` if it created none.
 fn subscriber((operation, outcome): &(Operation, Outcome)) -> Option<UserId> {
     match (operation, outcome) {
         (Operation::Subscribe(user, _), Ok(_)) => Some(*user),
@@ -373,7 +376,7 @@ fn subscriber((operation, outcome): &(Operation, Outcome)) -> Option<UserId> {
     }
 }
 
-/// Nobody is told that all went well when the store failed, or the other way round.
+/// Checks that an operation reports a failure of the store if there was one, and only then.
 fn failures_of_the_store_are_told(turn: &Turn, alone: Option<Disturbance>) -> Result<(), Broken> {
     for (operation, outcome) in turn {
         let code = outcome.as_ref().err().copied();

@@ -204,7 +204,7 @@ impl Lives {
             let expired = life.now().is_some_and(|now| now.status == SubscriptionStatus::Expired);
             life.late_payments += usize::from(expired && payment.version.get() == 1);
             life.payments.entry(payment.id).or_default().push(Arc::clone(payment));
-            // Payments that callers create have no value of a period, and so no charge key of it.
+            // Payments that callers create have no value of a period, so their charge keys are not recorded.
             if let Some(asked) = payment.to_collect().filter(|it| !it.value.value().is_zero()) {
                 let keys = life.keys.entry((asked.kind, asked.period_start)).or_default();
                 keys.extend(payment.charge_key());

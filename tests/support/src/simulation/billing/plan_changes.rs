@@ -193,7 +193,7 @@ impl BillingSimulation {
         }
     }
 
-    /// Changes a random plan, such as its price. Subscriptions keep their own price.
+    /// Changes the price of a random plan, and whether the plan is active. Subscriptions keep their own price.
     pub(super) async fn edit_plan(&mut self) {
         self.edit(self.rng.below(PLANS.len())).await;
     }

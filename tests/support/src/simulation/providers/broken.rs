@@ -1,4 +1,4 @@
-//! Faults that are planted below the workers, to see that the simulation finds them.
+//! Faults that are planted between the workers and their store or API, to test that the simulation finds them.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use subscription_core::store::{ChangeSet, Record};
 use subscription_core::{SubscriptionId, UserId, Version};
 use uuid::Uuid;
 
-/// A fault.
+/// A planted fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// An observation that finds no difference does not write the link.
+    /// An observation that finds no difference does not write the link between the object and our record.
     LeavesLinks,
-    /// The API shows the state before the last change, as a payload would that was sent before it.
+    /// The API shows the state before the last change, as an older payload would.
     ShowsOldStates,
-    /// An event is acknowledged and not stored.
+    /// An event is acknowledged, but not stored.
     DropsEvents,
     /// A new subscription is stored twice.
     StoresTwice,
@@ -24,7 +24,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The change set that is stored in place of another one.
+    /// The change set that is stored in place of `changes`.
     pub(super) fn applied(self, mut changes: ChangeSet) -> ChangeSet {
         let is_new = |record: &Record| record.version() == Version::FIRST;
         let in_collection = |record: &Record, name: &str| matches!(record, Record::Document(document) if document.key.collection.as_str() == name);

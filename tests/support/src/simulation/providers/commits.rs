@@ -1,4 +1,4 @@
-//! The commits of the workers, and the fault between them and their store.
+//! The commits of the workers, and the planted fault between the workers and their store.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use subscription_core::store::ChangeSet;
 use super::broken::Fault;
 use crate::simulation::worker_store::Planted;
 
-/// The commits of all workers, in their order.
+/// The commits of all workers, in the order in which they were accepted.
 pub(super) type Commits = Arc<Mutex<Vec<ChangeSet>>>;
 
-/// One fault, or none.
+/// A planted fault, or `None` in the field `fault` for a run without a fault.
 #[derive(Debug)]
 pub(super) struct PlantedFault {
     pub(super) fault: Option<Fault>,

@@ -1,4 +1,4 @@
-//! The invariants of followed accounts, each a function over a run.
+//! The invariants of our records of provider accounts. Each is a function that checks a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use subscription_core::{Payment, PlanId, Subscription, SubscriptionId};
 use crate::fake_provider::oracle::{self, ExpectedPayment, ExpectedSubscription};
 use crate::fake_provider::{Account, Invoice, ONE_TIME};
 
-/// Checked after each commit.
+/// The name of an invariant that is checked after each commit.
 pub const COMMITS_SHOW_STATES_OF_THEIR_TIME: &str = "commits_show_states_of_their_time";
 
 type Invariant = fn(&Account, &Records, &End) -> Result<(), String>;
 
-/// Every invariant of the end of a run.
+/// Every invariant that is checked at the end of a run.
 pub const AT_THE_END: [(&str, Invariant); 5] = [
     ("the_end_state_is_the_providers", the_end_state_is_the_providers),
     ("one_record_for_each_object", one_record_for_each_object),
@@ -25,7 +25,7 @@ pub const AT_THE_END: [(&str, Invariant); 5] = [
     ("nobody_has_what_names_another", nobody_has_what_names_another),
 ];
 
-/// A run that has come to its end: nothing is due any more, and lost events were made up for by a sync.
+/// The end of a run: nothing is due any more, and a sync has replaced lost events.
 #[derive(Debug, Default)]
 pub struct End {
     pub subscriptions: Vec<Arc<Subscription>>,
@@ -33,11 +33,12 @@ pub struct End {
     /// The keys of the webhooks that were received.
     pub taken_in: Vec<String>,
     pub events: Vec<ProviderEvent>,
-    /// A sync after the last one.
+    /// The result of one more sync after the last one. It must find nothing to do.
     pub sync: SyncCounts,
 }
 
-/// Our records as the commits made them, and the provider's state at the last commit of each object.
+/// Our records after the commits so far. For each object, `places` has the index of the provider's state at the last
+/// commit.
 #[derive(Debug, Default)]
 pub struct Records {
     pub plans: BTreeMap<&'static str, PlanId>,
@@ -48,14 +49,14 @@ pub struct Records {
 }
 
 impl Records {
-    /// Takes the records of the end, of a run whose commits were not seen.
+    /// Uses the records of the end, for a run whose commits were not observed.
     pub fn take(&mut self, end: &End) {
         let all = end.subscriptions.iter();
         self.subscriptions = all.map(|record| (record.id, Arc::clone(record))).collect();
     }
 
-    /// Adds a commit. A link that it writes says that its object was observed: the record must show a state that
-    /// the provider had at the commit before of this object, or since.
+    /// Adds a commit. A link in the commit means that its object was observed. Then the record must show a state that
+    /// the provider has had since the object's previous commit.
     pub fn add(&mut self, account: &Account, changes: &ChangeSet) -> Result<(), String> {
         let mut links = Vec::new();
         for write in &changes.writes {
@@ -129,8 +130,8 @@ impl Records {
         Err(found.join("; "))
     }
 
-    /// The payments of an invoice are fetched after it, and the disputes after these, so they may be those of later
-    /// states.
+    /// True if an invoice's payments fit one of its states. Payments are fetched after the invoice, and disputes after
+    /// the payments, so they may have later states.
     fn invoice_shows_one_of(&self, account: &Account, states: &[Invoice]) -> Result<(), String> {
         let mut found = Vec::new();
         for (first, invoice) in states.iter().enumerate() {
@@ -200,7 +201,7 @@ impl Records {
         let start = asked.map(|asked| asked.period_start.to_string());
         let of = self.subscriptions.get(&ours.subscription_id);
         let of = of.and_then(|of| of.external_subscription_id.as_ref()).map(ToString::to_string);
-        // A period is found by the present plan of the subscription.
+        // The period of a payment is computed from the current plan of its subscription.
         let invoice = account.invoices.values().find(|history| {
             let payments = oracle::invoice(account.kind, history.last());
             payments.iter().any(|payment| payment.external_id == expected.external_id)
@@ -264,7 +265,7 @@ fn the_end_state_is_the_providers(
     Ok(())
 }
 
-/// Each record belongs to an object of the provider that no other record has.
+/// Each record belongs to one object of the provider, and no other record belongs to that object.
 fn one_record_for_each_object(
     account: &Account,
     records: &Records,
@@ -287,7 +288,7 @@ fn same_names(
     if ours == expected { Ok(()) } else { Err(format!("{ours:?}, not {expected:?}")) }
 }
 
-/// Every webhook that was received is stored, and was tried to its end.
+/// Every webhook that was received is stored, and its processing is finished.
 fn nothing_is_dropped(_: &Account, _: &Records, end: &End) -> Result<(), String> {
     for key in &end.taken_in {
         let event = end.events.iter().find(|event| *event.key == **key);
@@ -309,8 +310,8 @@ fn no_drift_after_a_sync(_: &Account, _: &Records, end: &End) -> Result<(), Stri
     }
 }
 
-/// A record is of the user whom its object names, unless every event that said so was lost. An operator has decided
-/// what was listed as a conflict, and nothing else.
+/// A record belongs to the user whom its object names, unless every event that named the user was lost. An operator has
+/// decided only the objects that were listed as a conflict.
 fn nobody_has_what_names_another(account: &Account, _: &Records, end: &End) -> Result<(), String> {
     for event in &end.events {
         let (Some(object), Some(_)) = (&event.resolved, event.user_id) else { continue };

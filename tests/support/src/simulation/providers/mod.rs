@@ -1,4 +1,5 @@
-//! Random lives of accounts at payment providers, followed by two workers that are interrupted at any point.
+//! The simulation of payment providers: accounts change at random, and two workers that are interrupted at any point
+//! update our records.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "few kinds of records matter here")]
 

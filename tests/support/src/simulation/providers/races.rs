@@ -1,5 +1,5 @@
-//! A webhook, the page after the checkout, and a caller who makes a subscription with the same external id, all at
-//! once: one record.
+//! A race of three operations on one external id: a webhook, the page after the checkout, and a caller who creates a
+//! subscription. Only one record may be created.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::fake_provider::{Account, InProcess, KEY, PRICES, SECRET, Shared, shared};
 
-/// Tries it so many times. Each process uses one of the stores.
+/// Runs the race `rounds` times. Each process uses one of the stores.
 pub async fn one_external_id(stores: &[Arc<dyn Store>], kind: ProviderKind, rounds: usize) {
     let clock = ManualClock::at("2025-06-01T10:00:00Z".parse().unwrap());
     let account = Account::new(kind, 1_748_772_000).into_shared();
@@ -88,7 +88,7 @@ async fn race(
     new.external_subscription_id = Some(external_id);
     new.managed_by = Some(ManagedBy::Caller);
     tasks.spawn(async move {
-        // The provider's record may be first.
+        // The record from the provider may have been created first.
         if let Err(refused) = caller.create_subscription(new).await {
             assert_eq!(refused.code(), "external_id_taken", "{refused:?}");
         }

@@ -1,4 +1,4 @@
-//! A worker: one process that takes webhooks in, applies events and syncs. It can be killed between any two awaits.
+//! A worker: one process that receives webhooks, applies events and syncs. It can be killed between any two awaits.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::fake_provider::{Event, InProcess, KEY, SECRET, Shared, shared};
 use crate::rng::Rng;
 use crate::simulation::worker_store::WorkerStore;
 
-/// The polls after which a task must have ended by itself.
+/// Maximum number of polls until a task must have ended by itself.
 pub(super) const POLLS_MAX: usize = 200_000;
 
 /// The result of a task.
@@ -56,7 +56,7 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A process that was just started. `configure` sets what the source is configured with.
+    /// Starts a new process. `configure` sets the options of the source.
     pub(super) fn start(
         common: &Common,
         rng: &Rng,

@@ -1,4 +1,4 @@
-//! A run: an account lives, its webhooks arrive in any order, twice or never, and two workers follow it.
+//! One run: an account changes, its webhooks arrive in any order, twice or never, and two workers update our records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
@@ -32,11 +32,11 @@ use crate::simulation::world::Failure;
 const START: &str = "2025-06-01T10:00:00.000000Z";
 const LOG_MAX: usize = 40;
 const USERS: usize = 4;
-/// So many of a hundred purchases are made under the address of another customer.
+/// The percentage of purchases that a user makes as the customer of another user.
 const STRANGERS: u32 = 25;
 const ROUNDS_MAX: usize = 2_000;
 const WORKERS: usize = 2;
-/// The tries of events that wait for somebody, at the end of a run.
+/// How often waiting events are retried at the end of a run.
 const WAITED_MAX: usize = 5;
 
 /// One run of the simulation.
@@ -49,9 +49,9 @@ pub struct ProviderSimulation {
     courier: Courier,
     users: Vec<String>,
     records: Records,
-    /// The only invariant that is checked; all are if `None`.
+    /// The only invariant that is checked. `None` to check all.
     checked: Option<&'static str>,
-    /// True if the API shows old states: then only the end counts, after a sync.
+    /// True if the API shows old states. Then only the records at the end are checked, after a sync.
     lags: bool,
     taken_in: BTreeSet<String>,
     log: VecDeque<String>,
@@ -59,12 +59,12 @@ pub struct ProviderSimulation {
 }
 
 impl ProviderSimulation {
-    /// An account at a provider, followed over a store.
+    /// Creates a run with an account at a provider, over a store.
     pub async fn over(store: Arc<dyn Store>, kind: ProviderKind, seed: u64) -> Self {
         Self::with(store, kind, seed, None).await
     }
 
-    /// A run with a fault that one invariant, the only one that is checked, must find.
+    /// Creates a run with a planted fault. Only the invariant `checked` is checked, and it must find the fault.
     pub async fn broken(
         fault: Fault,
         checked: &'static str,
@@ -75,7 +75,7 @@ impl ProviderSimulation {
         Self { checked: Some(checked), ..Self::with(store, kind, seed, Some(fault)).await }
     }
 
-    /// An account whose API shows the states of two changes ago, until it is at rest.
+    /// Creates a run whose API lags two changes behind, until the end of the run.
     pub async fn lagging(kind: ProviderKind, seed: u64) -> Self {
         let run = Self::over(Arc::new(MemoryStore::default()), kind, seed).await;
         shared(&run.common.account).lag = 2;
@@ -122,8 +122,8 @@ impl ProviderSimulation {
         }
     }
 
-    /// Takes so many steps, comes to rest and compares our records with the account; the states that events had
-    /// at the end.
+    /// Runs `steps` steps, finishes all work, and compares our records with the account. Returns the states that events
+    /// had at the end.
     pub async fn run(mut self, steps: u32) -> Result<BTreeSet<String>, Failure> {
         let run = self.live_on(steps).await;
         let met = std::mem::take(&mut self.met);
@@ -187,7 +187,8 @@ impl ProviderSimulation {
         self.rng.below(WORKERS)
     }
 
-    /// Kills a worker between two awaits, and starts another. What it had not acknowledged is delivered again.
+    /// Kills a worker between two awaits, and starts a new one. Webhooks that were not acknowledged are delivered
+    /// again.
     fn crash(&mut self) {
         let worker = self.some_worker();
         self.workers[worker] = started(&self.common, &self.rng, self.records.pause);
@@ -208,7 +209,7 @@ impl ProviderSimulation {
         let account = Arc::clone(&self.common.account);
         let kind = shared(&account).kind;
         let clock = self.common.clock.clone();
-        // Until it is answered the provider would send it again.
+        // The provider would send the event again until it receives a response.
         let mut unanswered = Unanswered { account, event: Some(event.clone()) };
         Box::pin(async move {
             let webhook = event.signed(kind, SECRET, seconds(&clock));
@@ -230,7 +231,7 @@ impl ProviderSimulation {
         self.workers[worker].running.push(task);
     }
 
-    /// The page after a checkout asks for a subscription or an order.
+    /// Begins an observation of a subscription or an order, as the page after a checkout does.
     fn begin_observation(&mut self) {
         let target = {
             let account = shared(&self.common.account);
@@ -262,7 +263,7 @@ impl ProviderSimulation {
         })
     }
 
-    /// Polls some task some times.
+    /// Polls a random task a random number of times.
     fn go_on(&mut self) -> Result<(), Broken> {
         let worker = self.some_worker();
         let count = self.workers[worker].running.len();
@@ -279,7 +280,7 @@ impl ProviderSimulation {
         Ok(())
     }
 
-    /// Polls a task of a worker once; true if it has ended.
+    /// Polls a task of a worker once. Returns true if the task has ended.
     fn poll_one(&mut self, worker: usize, nth: usize) -> Result<bool, Broken> {
         let done = poll(&mut self.workers[worker].running[nth]);
         self.check_commits()?;
@@ -337,7 +338,7 @@ impl ProviderSimulation {
         Ok(done)
     }
 
-    /// Runs all tasks to their end. Each is polled in turn: a task may wait for another of its worker.
+    /// Runs all tasks to their end. They are polled in turn, because a task may wait for another task of its worker.
     fn finish_running(&mut self) -> Result<(), Broken> {
         for _ in 0..POLLS_MAX {
             for worker in 0..WORKERS {
@@ -352,8 +353,8 @@ impl ProviderSimulation {
         panic!("with seed {} a task does not end", self.seed)
     }
 
-    /// Delivers the rest, lets nothing fail any more, and applies all events. What was lost is made up for by a
-    /// sync.
+    /// Ends all faults, delivers all remaining webhooks and applies all events. If webhooks were lost, a sync replaces
+    /// them.
     fn rest(&mut self) -> Result<(), Broken> {
         self.finish_running()?;
         self.common.calm.store(true, Ordering::SeqCst);
@@ -382,7 +383,7 @@ impl ProviderSimulation {
         self.drain()
     }
 
-    /// Advances until no event is open.
+    /// Advances until no event is open, or only events that wait for a person.
     fn drain(&mut self) -> Result<(), Broken> {
         let mut waited = 0;
         for round in 0..ROUNDS_MAX {
@@ -394,12 +395,12 @@ impl ProviderSimulation {
             let next = applied.next_at.map(|at| at.since(self.common.clock.now()));
             self.move_clock(match next {
                 _ if applied.more => Duration::from_millis(200),
-                // Events that are finished are due for their deletion, much later.
+                // A longer span is the deletion of finished events, which is due much later.
                 Some(span) if span < Duration::from_hours(7) => span.max(Duration::from_secs(1)),
                 _ => Duration::from_secs(1),
             });
             let open = self.open_events();
-            // Events that wait for somebody are tried again for ever.
+            // Events that wait for a person are retried for ever.
             waited = if open.contains(&EventState::Pending) { 0 } else { waited + 1 };
             if open.is_empty() || waited > WAITED_MAX {
                 return Ok(());
@@ -425,7 +426,7 @@ impl ProviderSimulation {
         }
     }
 
-    /// Walks through all objects.
+    /// Syncs all objects.
     fn sync(&mut self) -> Result<SyncCounts, Broken> {
         for _ in 0..ROUNDS_MAX {
             let task = self.sync_page(1, false);
@@ -440,8 +441,8 @@ impl ProviderSimulation {
         Err(Broken::new("no_drift_after_a_sync", "a sync never ends"))
     }
 
-    /// An operator says whose the customers are, whose events with the user's id were lost. Customers of whom
-    /// several users are named are left: their objects are decided one by one.
+    /// Links customers to users, as an operator does if the events with the user's id were lost. Customers with objects
+    /// of several users are not linked: their objects are decided one by one.
     fn bind_customers(&mut self) -> Result<(), Broken> {
         let mut bindings: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         {
@@ -470,7 +471,7 @@ impl ProviderSimulation {
         Ok(())
     }
 
-    /// An operator looks at what is listed as waiting for its user, and says whose it is.
+    /// Decides, as an operator does, to which user each object belongs that is listed as waiting for its user.
     fn decide_conflicts(&mut self) -> Result<(), Broken> {
         for _ in 0..ROUNDS_MAX {
             let waiting = self.listed_events().into_iter().find(|listed| {
@@ -495,7 +496,7 @@ impl ProviderSimulation {
                 .clock(self.common.clock.clone())
                 .build();
             let decide = Box::pin(async move {
-                // A record that was made for another before the event came is not moved by events.
+                // Events do not move a record that was created for another user before the event arrived.
                 if let Some(made) = event.subscription_id {
                     let changes = SubscriptionChanges { user_id: Some(user), ..Default::default() };
                     service.update_subscription(made, changes).await.unwrap();
@@ -512,7 +513,7 @@ impl ProviderSimulation {
     }
 
     async fn end(&mut self) -> Result<End, Broken> {
-        // A sync that was under way ends with what it found before.
+        // A sync that was in progress ends with its earlier findings.
         self.sync()?;
         let sync = self.sync()?;
         let providers = self.workers[0].providers.clone();
@@ -534,7 +535,7 @@ impl ProviderSimulation {
     }
 }
 
-/// An event that goes back into the outbox if its delivery is not answered.
+/// An event in delivery. It goes back into the outbox if there is no response.
 struct Unanswered {
     account: crate::fake_provider::Shared,
     event: Option<Event>,
@@ -560,13 +561,13 @@ fn seconds(clock: &ManualClock) -> i64 {
 fn started(common: &Common, rng: &Rng, pause: PauseMeans) -> Worker {
     let kind = shared(&common.account).kind;
     Worker::start(common, rng, |source: ProviderAccount| {
-        // Two prices are found by the settings, the others by the variants and the product of a plan.
+        // Two prices are mapped by the settings, the other prices by the variants and the product of a plan.
         let plans = PRICES[..2].iter().map(|price| (price.id(kind), price.slug.parse().unwrap()));
         source.with_pause(pause).with_any_user(true).with_plans(plans.collect())
     })
 }
 
-/// The key of an event: the provider's id, or the hash of the body.
+/// The key of an event: the id from the provider, or the hash of the body.
 fn key(kind: ProviderKind, event: &Event) -> String {
     match kind {
         ProviderKind::Stripe => {
@@ -577,7 +578,7 @@ fn key(kind: ProviderKind, event: &Event) -> String {
     }
 }
 
-/// Makes a plan for each price but the last; their ids by slug.
+/// Creates a plan for each price except the last. Returns the ids of the plans by slug.
 async fn plans(
     store: Arc<dyn Store>,
     clock: &ManualClock,
@@ -605,7 +606,7 @@ async fn plans(
     plans
 }
 
-/// All events, page by page.
+/// Reads all events, page by page.
 async fn listed(providers: &subscription_core::providers::Providers) -> Vec<ListedEvent> {
     let (mut events, mut after) = (Vec::new(), None);
     loop {

@@ -1,18 +1,18 @@
-//! Faults that are planted below the workers, to see that the simulation finds them.
+//! Faults that are planted between the workers and their store or network, to test that the simulation finds them.
 
-/// A fault.
+/// A planted fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// An event that is set aside is not stored.
+    /// A parked event is not stored.
     DropsParked,
-    /// A new leader does not see the events that are set aside.
+    /// A new leader does not see the parked events.
     HidesParked,
-    /// Records are shown as they were first read.
+    /// Records are shown in the state in which they were first read.
     ShowsOldRecords,
     /// The cursor is not stored.
     LosesCursors,
-    /// Bodies have the actor of the event.
+    /// The body of a delivery contains the actor of the event.
     TellsActors,
-    /// An endpoint that was deleted is still found.
+    /// A deleted endpoint is still found.
     RemembersEndpoints,
 }

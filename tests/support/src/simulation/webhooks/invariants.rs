@@ -1,4 +1,4 @@
-//! The invariants of sending.
+//! The invariants of sending webhooks.
 //!
 //! | name | holds |
 //! | --- | --- |
@@ -24,7 +24,7 @@ pub const PAYLOADS_HAVE_NO_PERSONAL_DATA: &str = "payloads_have_no_personal_data
 pub const NOTHING_IS_SENT_AFTER_A_DELETION: &str = "nothing_is_sent_after_a_deletion";
 pub const RECEIVERS_END_WITH_THE_STORES_STATE: &str = "receivers_end_with_the_stores_state";
 
-/// All names.
+/// The names of all invariants.
 pub const NAMES: [&str; 6] = [
     NOTHING_IS_LOST,
     FIRST_TRIES_ARE_IN_ORDER,
@@ -34,15 +34,15 @@ pub const NAMES: [&str; 6] = [
     RECEIVERS_END_WITH_THE_STORES_STATE,
 ];
 
-/// The stored state of an endpoint.
+/// The stored state of an endpoint and of its deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     pub(super) delivery: Delivery,
     pub(super) parked: BTreeSet<u64>,
     pub(super) given_up: BTreeSet<u64>,
-    /// Those that were given up before, which may be deleted by now.
+    /// The sequences of events that were given up at some time. Their documents may be deleted by now.
     pub(super) once_given_up: BTreeSet<u64>,
-    /// True if a caller set the cursor back.
+    /// True if a caller has set the cursor back.
     pub(super) is_rewound: bool,
 }
 
@@ -80,9 +80,9 @@ pub(super) fn limits_hold(receiver: &Receiver, standing: &Standing) -> Result<()
     }
 }
 
-/// Compares a record that a receiver kept with the stored one; `None` if it is deleted.
+/// Compares the record that a receiver has with the stored record. `stored` is `None` if the record is deleted.
 pub(super) fn is_the_stored_one(kept: &Value, stored: Option<Value>) -> Result<(), Broken> {
-    // Access begins and ends by the clock, without a change.
+    // Access is not compared, because it begins and ends by the clock, without an event.
     let bare = |value: &Value| {
         let mut value = value.clone();
         if let Some(members) = value.as_object_mut() {

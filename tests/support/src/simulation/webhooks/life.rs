@@ -1,4 +1,4 @@
-//! The random life of the records that events are about.
+//! The random changes of the records that events are about.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use subscription_core::{
 
 use crate::rng::Rng;
 
-/// Texts that no delivery may have.
+/// Texts that no delivery may contain.
 pub(super) const HIDDEN: [&str; 5] =
     ["people.example", "client:shop", "person-", "issuer.example", "\"actor\""];
 
@@ -36,7 +36,7 @@ impl Life {
         Self { service, store, plans, subscriptions, payments, users: 0, made: 0 }
     }
 
-    /// One change, or none if the records do not allow it.
+    /// Makes one random change. Does nothing if the records do not allow the change.
     pub(super) async fn step(&mut self, rng: &Rng) {
         let service = self.service.clone();
         match rng.below(100) {
@@ -90,7 +90,7 @@ impl Life {
         }
     }
 
-    /// Makes a plan.
+    /// Creates a plan.
     pub(super) async fn plan(&mut self) {
         self.made += 1;
         let slug: Slug = format!("plan-{}", self.made).parse().unwrap();
@@ -100,7 +100,7 @@ impl Life {
         self.plans.push(slug);
     }
 
-    /// Makes a user, as a sign-in would.
+    /// Creates a user, as a sign-in would.
     async fn user(&mut self, randomness: &dyn Randomness) {
         self.users += 1;
         let now = self.service.now();

@@ -1,4 +1,4 @@
-//! Endpoints whose receivers fail, slow down, vanish and return, while events are sent by workers that are killed
+//! The simulation of webhooks: receivers fail, slow down, vanish and return, while workers send events and are killed
 //! between any two awaits.
 
 pub mod broken;

@@ -1,4 +1,4 @@
-//! The receivers of all endpoints, and the network between the workers and them.
+//! The receivers of all endpoints, and the network between the workers and the receivers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ use crate::fake_provider::yield_once;
 use crate::rng::Rng;
 use crate::simulation::invariants::Broken;
 
-/// The tries after which an event may be given up.
+/// The number of tries after which an event may be given up.
 const TRIES_MAX: usize = 10;
 /// The time after which a delivery times out.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) enum Mood {
     Well,
     Fails(u16),
-    /// It refuses every second event.
+    /// The receiver refuses every second event.
     Picky,
     Slow,
     Vanished,
@@ -47,13 +47,13 @@ pub(super) struct Receiver {
     pub(super) start: u64,
     pub(super) deleted_at: Option<Timestamp>,
     pub(super) mood: Mood,
-    /// The records whose events it refuses.
+    /// The ids of the records whose events the receiver refuses.
     pub(super) refused: BTreeSet<String>,
     pub(super) accepted: BTreeSet<u64>,
     pub(super) failures: BTreeMap<u64, usize>,
-    /// The highest version of each record that it was sent, with the record.
+    /// The highest version of each record that the receiver has received, with the record.
     pub(super) kept: BTreeMap<(String, String), (u64, Value)>,
-    /// The tries in flight, by worker.
+    /// The number of tries in flight of each worker.
     in_flight: BTreeMap<usize, usize>,
 }
 
@@ -88,7 +88,7 @@ impl Receiver {
     }
 }
 
-/// All receivers by the host of their URLs, the feed, and the first invariant that a delivery broke.
+/// All receivers by the host of their URLs, the feed, and the invariants that deliveries broke.
 #[derive(Debug, Default)]
 pub(super) struct Receivers {
     pub(super) by_host: BTreeMap<String, Receiver>,
@@ -117,7 +117,7 @@ pub(super) fn lock(shared: &Shared) -> MutexGuard<'_, Receivers> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The network, as one worker sees it.
+/// The network that one worker uses.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) receivers: Shared,
@@ -128,7 +128,7 @@ pub(super) struct Network {
     pub(super) fault: Option<Fault>,
 }
 
-/// A try in flight, also if its worker is killed.
+/// A try in flight. Dropping this value ends the try, also if its worker is killed.
 struct InFlight<'n>(&'n Network, String);
 
 impl Drop for InFlight<'_> {
@@ -140,7 +140,7 @@ impl Drop for InFlight<'_> {
 }
 
 impl Network {
-    /// Notes the begin of a try, and what it breaks.
+    /// Records the beginning of a try, and the invariants that it breaks.
     fn begin(&self, host: &str, sequence: u64, text: &str) {
         let mut shared = lock(&self.receivers);
         let Receivers { by_host, feed, of_record, broken } = &mut *shared;
@@ -173,7 +173,7 @@ impl Network {
         }
     }
 
-    /// How a receiver answers, after the time that it takes.
+    /// The response of a receiver, after the time that the receiver needs.
     async fn answer(&self, host: &str, sequence: u64, subject: &str) -> DeliveryResult {
         let is_calm = || self.calm.load(Ordering::SeqCst);
         let turns = if is_calm() { 0 } else { self.rng.below(4) };
@@ -229,7 +229,7 @@ impl Deliver for Network {
             receiver.accepted.insert(sequence);
             receiver.keep(&body);
         }
-        // The receiver accepted it, and the answer is lost.
+        // The receiver handled the delivery, but its response is lost.
         let outcome = if is_lost { DeliveryResult::Unreachable } else { outcome };
         if !outcome.is_delivered() {
             *receiver.failures.entry(sequence).or_default() += 1;

@@ -1,4 +1,4 @@
-//! The faults between the workers and their store.
+//! The planted faults between the workers and their store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +11,12 @@ use subscription_core::store::{ChangeSet, Document, Key, Page, Record};
 use super::broken::Fault;
 use crate::simulation::worker_store::Planted;
 
-/// One fault, or none.
+/// A planted fault, or `None` in the field `fault` for a run without a fault.
 #[derive(Debug)]
 pub(super) struct PlantedFault {
     pub(super) fault: Option<Fault>,
     pub(super) seen: Arc<Mutex<HashMap<Key, Record>>>,
-    /// The number of commits of all workers.
+    /// The number of commits of all workers so far.
     pub(super) commits: Arc<AtomicUsize>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Common {
     pub(super) commits: Arc<AtomicUsize>,
 }
 
-/// Time is the clock that the simulation moves. Signals may be late, or never come.
+/// The timer and the signals of a sender. The timer uses the clock of the simulation. Signals may be late or missing.
 #[derive(Debug)]
 struct Signals {
     clock: ManualClock,
@@ -71,7 +71,7 @@ pub(super) fn keys() -> ServerKeys {
 }
 
 impl Worker {
-    /// A process that has just begun to lead. Each has a number of its own.
+    /// Starts a process that has just begun to lead. Each process has its own number.
     pub(super) fn start(common: &Common, rng: &Rng, number: usize) -> Self {
         let Common { store, receivers, clock, calm, fault, seen, commits } = common.clone();
         let (inner, disturbs) = (store, Arc::clone(&calm));
@@ -102,7 +102,7 @@ impl Worker {
         self.signals.is_stopped() && self.run.is_none()
     }
 
-    /// Polls the job once, and begins it if it does not run. The result if it has ended.
+    /// Polls the job once, and starts it if it does not run. Returns the result if the job has ended.
     pub(super) fn poll(&mut self) -> Option<Result<Option<Timestamp>, Error>> {
         if let Some(mut sender) = self.sender.take() {
             let signals = Arc::clone(&self.signals);

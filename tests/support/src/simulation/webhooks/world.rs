@@ -1,4 +1,4 @@
-//! A run: records live, workers send, receivers come and go.
+//! One run: records change, workers send events, and receivers are created and deleted.
 
 #![expect(clippy::future_not_send, reason = "a run stays on one thread")]
 
@@ -36,17 +36,18 @@ use crate::simulation::world::Failure;
 const START: &str = "2025-06-01T10:00:00.000000Z";
 const LOG_MAX: usize = 40;
 const ENDPOINTS_MAX: usize = 4;
-/// The plans of a burst: more than a window holds.
+/// The number of plans that a burst creates: more events than a window of the sender can have.
 const BURST: usize = 210;
-/// The steps that move the clock to what is due next, and those that change receivers, workers or endpoints.
+/// The random numbers of steps: the one that moves the clock to the next due moment, and those that change receivers,
+/// workers or endpoints.
 const LEAP: u32 = 210;
 const CHANGES: Range<u32> = 230..310;
-/// The runs of a worker while days pass, and the polls after which the next one is due.
+/// The number of runs of a worker while days pass, and the maximum number of polls of each run.
 const ENDURED: usize = 30;
 const POLLS_ENDURED: usize = 10_000;
-/// The runs within which everything is sent once nothing fails any more.
+/// Maximum number of runs until everything must be sent, after all faults have ended.
 const RUNS_MAX: usize = 3_000;
-/// The polls after which a run must have ended.
+/// Maximum number of polls until a run must have ended.
 const POLLS_MAX: usize = 1_000_000;
 
 /// One run of the simulation.
@@ -55,29 +56,29 @@ pub struct WebhookSimulation {
     rng: Rng,
     common: Common,
     life: Life,
-    /// Its calls never fail.
+    /// The worker through which endpoints are managed. Its calls never fail.
     manager: Worker,
     workers: Vec<Worker>,
     started: usize,
     standings: BTreeMap<EndpointId, Standing>,
     hosts: usize,
-    /// When something is due, by the last run that ended.
+    /// When the next work is due, as the last finished run said. `None` if nothing is due.
     next_at: Option<Timestamp>,
     checked_commits: usize,
-    /// The states that endpoints and events were in.
+    /// The states that endpoints and events have had.
     met: BTreeSet<String>,
-    /// The only invariant that is checked; all are if `None`.
+    /// The only invariant that is checked. `None` to check all.
     checked: Option<&'static str>,
     log: VecDeque<String>,
 }
 
 impl WebhookSimulation {
-    /// A run over a store in memory.
+    /// Creates a run over a store in memory.
     pub fn new(seed: u64) -> Self {
         Self::with(seed, None)
     }
 
-    /// A run with a fault that one invariant, the only one that is checked, must find.
+    /// Creates a run with a planted fault. Only the invariant `checked` is checked, and it must find the fault.
     pub fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
         Self { checked: Some(checked), ..Self::with(seed, Some(fault)) }
     }
@@ -122,8 +123,8 @@ impl WebhookSimulation {
         }
     }
 
-    /// Takes so many steps, comes to rest and compares the receivers with the store; the states that endpoints and
-    /// events were in.
+    /// Runs `steps` steps, finishes all work, and compares the receivers with the store. Returns the states that
+    /// endpoints and events have had.
     pub async fn run(mut self, steps: u64) -> Result<BTreeSet<String>, Failure> {
         let result = self.live_on(steps).await;
         let met = std::mem::take(&mut self.met);
@@ -184,12 +185,13 @@ impl WebhookSimulation {
         Ok(())
     }
 
-    /// True in every third run: little changes there but the time, so that events are tried until they are given up.
+    /// True for every third seed. In such a run little changes except the time, so that events are tried until they are
+    /// given up.
     fn is_patient(&self) -> bool {
         self.seed.is_multiple_of(3)
     }
 
-    /// Lets every receiver be well, but for the events of one record.
+    /// Lets every receiver accept all events except those of one record.
     fn refuse_one_record(&mut self) {
         let mut shared = lock(&self.common.receivers);
         let subject = shared.feed.last().and_then(|it| it.event.subject.uuid());
@@ -199,7 +201,8 @@ impl WebhookSimulation {
         }
     }
 
-    /// Days pass with an event now and then, and whatever is due is tried, while receivers behave as they do.
+    /// Lets days pass with a few events. A worker tries everything that is due, and the behaviour of the receivers does
+    /// not change.
     async fn endure(&mut self) -> Result<(), Broken> {
         for _ in 0..ENDURED {
             self.life.plan().await;
@@ -222,7 +225,7 @@ impl WebhookSimulation {
         Ok(())
     }
 
-    /// Many events at once, of which some receiver may refuse every second one.
+    /// Creates many events at once. Then one receiver may begin to refuse every second event.
     async fn burst(&mut self) {
         let bursts = if self.is_patient() { 2 } else { 1 };
         for _ in 0..bursts * BURST {
@@ -303,7 +306,7 @@ impl WebhookSimulation {
         self.note("create", host);
     }
 
-    /// A call that manages an endpoint.
+    /// Makes a random call that manages an endpoint.
     async fn manage(&mut self) {
         let Some(id) = self.rng.pick(self.standings.keys().copied()) else { return };
         let webhooks = self.manager.webhooks.clone();
@@ -355,7 +358,7 @@ impl WebhookSimulation {
         shared.by_host.values().find(|it| it.endpoint == id).unwrap().start
     }
 
-    /// Polls some worker some times.
+    /// Polls a random worker a random number of times.
     fn go_on(&mut self) {
         let nth = self.rng.below(self.workers.len());
         if self.rng.percent(50) {
@@ -427,7 +430,7 @@ impl WebhookSimulation {
         }
     }
 
-    /// Notes why endpoints are disabled.
+    /// Records why endpoints are disabled.
     async fn read_endpoints(&mut self) {
         for document in self.documents("webhook_endpoint").await {
             let body: Value = serde_json::from_str(&document.body).unwrap();
@@ -462,7 +465,7 @@ impl WebhookSimulation {
         }
     }
 
-    /// Lets nothing fail any more, and sends everything.
+    /// Ends all faults, and sends everything.
     async fn rest(&mut self) -> Result<(), Broken> {
         self.common.calm.store(true, Ordering::SeqCst);
         for receiver in lock(&self.common.receivers).by_host.values_mut() {
@@ -486,7 +489,8 @@ impl WebhookSimulation {
                     self.manager.webhooks.resend(*id, Resend::All).await.ok();
                 }
                 is_done &= standing.parked.is_empty() && standing.given_up.is_empty();
-                // A cursor that passed only events that are not wanted is written later.
+                // A cursor may be behind if it has passed only events that the endpoint does not want: then it is
+                // written later.
                 let missing = lock(&self.common.receivers).wanted_after(*id, standing);
                 is_done &= missing == 0 || standing.delivery.cursor >= last;
             }
