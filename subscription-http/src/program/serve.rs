@@ -211,7 +211,8 @@ fn limits(settings: &Settings) -> Limits {
     limits.with_connections(limits.connections.min(most))
 }
 
-/// Warns of plans whose subscriptions nobody bills: they have a price, but no currency and no product or variant of a provider.
+/// Logs a warning for each active plan whose subscriptions nobody bills: the plan has a price, but no currency and no
+/// product or variant of a provider.
 async fn log_unbilled_plans(service: &SubscriptionService) {
     let query = PlanQuery::default().with_limit(PageLimit::MAX);
     // A database that cannot be reached yet has its own warning.

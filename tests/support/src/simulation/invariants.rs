@@ -3,19 +3,19 @@
 //! | invariant | says |
 //! | --- | --- |
 //! | [`references_resolve`] | the plan of every subscription exists |
-//! | [`keys_are_unique`] | no two records share a slug or an external id, and each leads to its record |
+//! | [`keys_are_unique`] | two records never share a slug or an external id, and a look-up by either finds its record |
 //! | [`versions_rise_by_one`] | along a record's events: 1 at its creation, one more each time, none after its deletion |
-//! | [`every_change_has_one_event`] | a record is at the version of its last event, and is there unless that deleted it |
-//! | [`nothing_is_half_made`] | every kept answer came with its record and its event |
-//! | [`access_follows_status_time_and_block`] | `is_active` was true to status, time and block when it was written, and lists show it so now |
-//! | [`expired_stays_expired`] | no subscription comes back from `expired` |
+//! | [`every_change_has_one_event`] | a record has the version of its last event, and exists unless that event deleted it |
+//! | [`nothing_is_half_made`] | every idempotency record was stored with its record and its event |
+//! | [`access_follows_status_time_and_block`] | `is_active` followed from status, time and block when it was written, and in lists it follows from them now |
+//! | [`expired_stays_expired`] | the status of an `expired` subscription never changes |
 //! | [`what_is_over_has_an_end`] | `cancelled` and `expired` have an `ends_at` |
 //! | [`nothing_lies_before_the_start`] | `renews_at` and `ends_at` are not before `starts_at` |
 //! | [`renewals_lie_on_the_grid`] | `renews_at` is the start of a period, counted from the anchor |
 //! | [`settled_payments_are_history`] | amount, currency and subscription of a payment stay once it was paid |
-//! | [`lists_agree_with_reads`] | walking along the pages of a list gives what exists, each record once |
-//! | [`every_key_has_its_answer`] | every record that was asked for under a key came with its answer |
-//! | [`the_model_agrees_with_the_store`] | records and kept answers are those of the model |
+//! | [`lists_agree_with_reads`] | the pages of a list have every record that exists, each once |
+//! | [`every_key_has_its_answer`] | every record that was created with an idempotency key has its idempotency record |
+//! | [`the_model_agrees_with_the_store`] | records and idempotency records are those of the model |
 //!
 //! Further invariants are checked when a result is received: `answers_agree_with_the_model`, `events_tell_what_changed`
 //! and `failures_of_the_store_are_told`. For actors that run at the same time there are also

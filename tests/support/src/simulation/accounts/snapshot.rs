@@ -80,8 +80,8 @@ impl Snapshot {
     }
 }
 
-/// True for an event after which its record cannot change any more: it was deleted, or it is a subscription that
-/// expired with its user's account.
+/// True for an event after which its record cannot change any more: a deletion, or the expiry of a subscription, which
+/// comes with the deletion of its user's account.
 pub fn is_last(event: &Event) -> bool {
     let over = SubscriptionStatus::Expired;
     event.change == Change::Deleted

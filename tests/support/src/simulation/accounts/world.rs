@@ -376,7 +376,8 @@ fn subscriber((operation, outcome): &(Operation, Outcome)) -> Option<UserId> {
     }
 }
 
-/// Checks that an operation reports a failure of the store if there was one, and only then.
+/// Checks that an operation reports a failure of the store if there was one, and only then. If operations ran at the
+/// same time, only the code `internal` is refused.
 fn failures_of_the_store_are_told(turn: &Turn, alone: Option<Disturbance>) -> Result<(), Broken> {
     for (operation, outcome) in turn {
         let code = outcome.as_ref().err().copied();

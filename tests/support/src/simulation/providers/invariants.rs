@@ -130,8 +130,8 @@ impl Records {
         Err(found.join("; "))
     }
 
-    /// True if an invoice's payments fit one of its states. Payments are fetched after the invoice, and disputes after
-    /// the payments, so they may have later states.
+    /// Checks that our payments fit one of the states of an invoice. Payments are fetched after the invoice, and
+    /// disputes after the payments, so they may be those of later states.
     fn invoice_shows_one_of(&self, account: &Account, states: &[Invoice]) -> Result<(), String> {
         let mut found = Vec::new();
         for (first, invoice) in states.iter().enumerate() {

@@ -2,12 +2,12 @@
 //!
 //! | name | holds |
 //! | --- | --- |
-//! | `nothing_is_lost` | every wanted event up to the cursor is accepted, or set aside or given up and listed |
-//! | `first_tries_are_in_order` | each event of a record is sent after the one before was accepted or given up |
-//! | `limits_hold` | tries in flight, events above the cursor, events set aside, tries listed |
-//! | `payloads_have_no_personal_data` | no actor, e-mail address or identity in a body |
+//! | `nothing_is_lost` | every wanted event up to the cursor is accepted, or it is parked or given up and listed |
+//! | `first_tries_are_in_order` | an event of a record is first sent after the previous event of the record was accepted or given up |
+//! | `limits_hold` | the numbers of tries in flight, events above the cursor, parked events and listed tries |
+//! | `payloads_have_no_personal_data` | a body contains no actor, e-mail address or identity |
 //! | `nothing_is_sent_after_a_deletion` | no try begins more than two seconds after the endpoint is deleted |
-//! | `receivers_end_with_the_stores_state` | the highest version that a receiver kept is the stored record |
+//! | `receivers_end_with_the_stores_state` | the highest version that a receiver received is the stored record |
 
 use std::collections::BTreeSet;
 

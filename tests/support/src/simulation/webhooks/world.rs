@@ -38,8 +38,8 @@ const LOG_MAX: usize = 40;
 const ENDPOINTS_MAX: usize = 4;
 /// The number of plans that a burst creates: more events than a window of the sender can have.
 const BURST: usize = 210;
-/// The random numbers of steps: the one that moves the clock to the next due moment, and those that change receivers,
-/// workers or endpoints.
+/// A random number chooses each step. From `LEAP` to the start of `CHANGES`, the step moves the clock to the next due
+/// moment. In `CHANGES`, it changes receivers, workers or endpoints.
 const LEAP: u32 = 210;
 const CHANGES: Range<u32> = 230..310;
 /// The number of runs of a worker while days pass, and the maximum number of polls of each run.
