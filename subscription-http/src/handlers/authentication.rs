@@ -1,4 +1,4 @@
-//! `/authentication`.
+//! `/authentication`: sign-up, sign-in, token refresh, the user's sessions, logout and the deletion of an account.
 
 use http::StatusCode;
 use serde_json::json;
@@ -78,7 +78,8 @@ async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     let auth_id: String = call.path("auth_id")?;
     let auth = call.auth().clone();
     let caller = call.caller()?.clone();
-    // A task of its own, so that the deletion of a large account continues if the caller disconnects.
+    // The deletion runs in a separate task, so that the deletion of a large account continues if the caller
+    // disconnects.
     let deletion = tokio::spawn(async move { auth.delete_account(&caller, &auth_id).await });
     deletion.await.map_err(ApiError::unforeseen)??;
     Ok(Reply::empty(StatusCode::NO_CONTENT).no_store())

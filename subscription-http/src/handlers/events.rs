@@ -54,8 +54,8 @@ async fn read(call: Box<Call>) -> Result<Reply, ApiError> {
     show(&state.long_polls.read(&call.service, client, asked, after, wait).await?)
 }
 
-/// The types of events that the query requests. For events of users, sessions and clients, the caller needs one more
-/// scope for each.
+/// The types of events that the query requests. For events of users, sessions and clients, the caller also needs the
+/// scope [`UsersRead`]. A caller without this scope who requests no types gets all other events.
 fn types(call: &Call) -> Result<Vec<TypePattern>, ApiError> {
     let mut types: Vec<TypePattern> = call.query.read_few("type", EVENT_TYPES_MAX)?;
     let client = call.client()?;

@@ -1,4 +1,4 @@
-//! `/subscription-payments`.
+//! `/subscription-payments`: the payments of subscriptions.
 
 use http::StatusCode;
 use subscription_core::auth::Scope::{PaymentsRead, PaymentsWrite};

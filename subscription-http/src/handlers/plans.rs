@@ -1,4 +1,4 @@
-//! `/subscription-plans`.
+//! `/subscription-plans`: the plans that users can subscribe to.
 
 use http::StatusCode;
 use subscription_core::auth::Scope::{PlansRead, PlansWrite, SubscriptionsRead};

@@ -1,4 +1,4 @@
-//! `/subscriptions`.
+//! `/subscriptions`: the subscriptions of users to plans.
 
 use http::StatusCode;
 use subscription_core::auth::Scope::{PaymentsRead, SubscriptionsRead, SubscriptionsWrite};

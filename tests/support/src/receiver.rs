@@ -69,7 +69,7 @@ pub struct Seen {
     pub connections: usize,
     /// The number of connections that have ended.
     pub closed: usize,
-    /// The bytes that were sent by replies without end.
+    /// The number of bytes that were sent by replies without end.
     pub sent: u64,
     pub received: Vec<Received>,
     /// The replies by path. The reply to other paths is the status 200.
@@ -147,7 +147,7 @@ impl Receiver {
         self.seen.borrow().connections
     }
 
-    /// The bytes that were sent by replies without end.
+    /// The number of bytes that were sent by replies without end.
     pub fn sent(&self) -> u64 {
         self.seen.borrow().sent
     }

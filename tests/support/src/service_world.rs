@@ -26,7 +26,7 @@ impl ServiceWorld {
         Self { service, clock }
     }
 
-    /// A monthly plan for 19.99.
+    /// Creates a monthly plan with the price 19.99.
     pub async fn plan(&self, slug: &str) -> Arc<Plan> {
         self.service.create_plan(new_plan(slug)).await.unwrap()
     }
@@ -76,7 +76,7 @@ pub fn at(text: &str) -> Timestamp {
     of(text)
 }
 
-/// A monthly plan for 19.99.
+/// The input of a monthly plan with the price 19.99.
 pub fn new_plan(slug: &str) -> NewPlan {
     NewPlan::new(of("Pro"), of(slug), of("19.99"), BillingCycle::MONTHLY)
 }

@@ -441,7 +441,7 @@ impl BillingSimulation {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
         let mut changes = SubscriptionChanges::default();
-        // Sometimes one is released or taken over while a payment is behind.
+        // Sometimes a subscription that is past due gets the other manager: the clock or callers.
         let by = rng.pick([ManagedBy::Clock, ManagedBy::Caller]).filter(|_| rng.percent(30));
         let behind = |now: &Subscription| {
             now.status == SubscriptionStatus::PastDue && Some(now.managed_by) != by
@@ -450,7 +450,7 @@ impl BillingSimulation {
             changes.managed_by = Some(by);
             let updated = self.billing.service().update_subscription(id, changes.clone()).await;
             self.note(format!("update {id} {changes:?}"), &updated);
-            // A retry falls due while nobody takes it.
+            // A retry falls due while callers manage the subscription, so the clock does not execute it.
             if by == ManagedBy::Caller && self.rng.percent(50) {
                 self.clock.advance(Duration::from_hours(48));
                 let advanced = self.billing.advance(200).await;
