@@ -2,16 +2,16 @@
 //!
 //! | invariant | says |
 //! | --- | --- |
-//! | [`periods_tile`] | a period starts where the previous one ended, unless periods were skipped or the period was restarted |
+//! | [`periods_tile`] | a period starts where the previous one ended, unless it is restarted or periods are skipped |
 //! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
-//! | [`every_period_is_asked_for`] | a payment is requested for price x quantity minus the used credit, or none if that is 0 |
+//! | [`every_period_is_asked_for`] | its payment is price x quantity minus used credit; none if that is 0 |
 //! | [`money_adds_up`] | requested + used credit = value of the periods + positive nets; credit = given - used |
 //! | [`preview_is_execution`] | the payment, the credit and the start of a change of plan are those of its quote |
 //! | [`on_the_grid`] | a period starts a whole number of cycles after the anchor, and is one cycle long |
-//! | [`skips_are_bounded`] | a catch-up requests payments for at most the maximum of missed periods and the running period |
+//! | [`skips_are_bounded`] | a catch-up bills at most the maximum of missed periods and the running one |
 //! | [`nothing_due_rests`] | no step is due |
-//! | [`next_action_is_true`] | the stored time of the next step is the computed one; versions, times and access are right |
-//! | [`behind_means_past_due`] | while a payment is behind, the status is not `active`; if it is past due, a payment is behind |
+//! | [`next_action_is_true`] | the stored next step is the computed one; versions, times, access are right |
+//! | [`behind_means_past_due`] | with a payment behind: not active; past due: a payment is behind |
 //! | [`no_asking_while_off`] | a payment for a renewal is requested only in the status `active` |
 //! | [`ended_means_ended`] | there is no step and no payment after `expired` |
 //! | [`reminders_come_once`] | there is one reminder for each renewal, before the renewal |

@@ -5,9 +5,9 @@
 //! | [`references_resolve`] | the plan of every subscription exists |
 //! | [`keys_are_unique`] | two records never share a slug or an external id, and a look-up by either finds its record |
 //! | [`versions_rise_by_one`] | along a record's events: 1 at its creation, one more each time, none after its deletion |
-//! | [`every_change_has_one_event`] | a record has the version of its last event, and exists unless that event deleted it |
+//! | [`every_change_has_one_event`] | a record has its last event's version, and exists unless that event deleted it |
 //! | [`nothing_is_half_made`] | every idempotency record was stored with its record and its event |
-//! | [`access_follows_status_time_and_block`] | `is_active` followed from status, time and block when it was written, and in lists it follows from them now |
+//! | [`access_follows_status_time_and_block`] | `is_active` was right when it was written; lists use it as of now |
 //! | [`expired_stays_expired`] | the status of an `expired` subscription never changes |
 //! | [`what_is_over_has_an_end`] | `cancelled` and `expired` have an `ends_at` |
 //! | [`nothing_lies_before_the_start`] | `renews_at` and `ends_at` are not before `starts_at` |

@@ -3,7 +3,7 @@
 //! | name | holds |
 //! | --- | --- |
 //! | `nothing_is_lost` | every wanted event up to the cursor is accepted, or it is parked or given up and listed |
-//! | `first_tries_are_in_order` | an event of a record is first sent after the previous event of the record was accepted or given up |
+//! | `first_tries_are_in_order` | an event is first sent after its record's previous event is accepted or given up |
 //! | `limits_hold` | the numbers of tries in flight, events above the cursor, parked events and listed tries |
 //! | `payloads_have_no_personal_data` | a body contains no actor, e-mail address or identity |
 //! | `nothing_is_sent_after_a_deletion` | no try begins more than two seconds after the endpoint is deleted |
