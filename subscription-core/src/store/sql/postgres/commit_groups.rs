@@ -22,7 +22,7 @@ enum Role {
 
 /// Change sets that can be one statement. All sets do the same with the records of a table. Otherwise a set could
 /// create a record with a unique value before an earlier set gives up the value, and the text would depend on the order
-/// of the keys. A record that a set writes is neither written nor guarded by a later set.
+/// of the keys. Only tables in which records are created may differ, so that there are few texts. A record that a set writes is neither written nor guarded by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
@@ -43,8 +43,7 @@ impl Group {
         let (Some(known), Some(roles)) = (&mut self.roles, roles(&changes)) else {
             return Err(changes);
         };
-        let is_alike =
-            roles.iter().all(|(table, role)| known.get(table).is_none_or(|it| it == role));
+        let is_alike = fits(&roles, known) && fits(known, &roles);
         if !is_alike || self.sets.len() == SETS_MAX || names_one_of(&self.written, &changes) {
             return Err(changes);
         }
@@ -58,6 +57,13 @@ impl Group {
     pub(super) fn is_before(&self, changes: &ChangeSet) -> bool {
         names_one_of(&self.written, changes)
     }
+}
+
+/// True if each table has the same role among `others`, or only gets new records.
+fn fits(roles: &Roles, others: &Roles) -> bool {
+    roles.iter().all(|(table, role)| {
+        others.get(table).map_or(*role == Role::Created, |other| other == role)
+    })
 }
 
 /// True if a set writes or guards one of these records.
@@ -95,17 +101,26 @@ pub(super) fn can_join(changes: &ChangeSet) -> bool {
     roles(changes).is_some()
 }
 
+/// True if a set updates a record with a unique value that depends on several columns.
+fn gives_up(changes: &ChangeSet) -> bool {
+    let is_such = |write: &Record| matches!(write, Record::Payment(_) | Record::User(_));
+    changes.writes.iter().any(|write| is_such(write) && write.version() != Version::FIRST)
+}
+
 /// Divides change sets into groups that can be one statement each, and keeps their order. A set that must be committed
 /// alone is a group of one.
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for changes in sets {
+        // A statement does not see that a period or an identity is given up, and the order of the sets counts here.
+        let is_alone = gives_up(&changes);
         let joined = match groups.last_mut() {
-            Some(group) => group.add(changes),
-            None => Err(changes),
+            Some(group) if !is_alone => group.add(changes),
+            _ => Err(changes),
         };
         if let Err(changes) = joined {
-            groups.push(Group::of(changes));
+            let group = Group::of(changes);
+            groups.push(if is_alone { Group { roles: None, ..group } } else { group });
         }
     }
     groups

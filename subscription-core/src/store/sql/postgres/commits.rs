@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgRow};
 
 use super::super::commit::Refusal;
-use super::super::error::{code, conflict, failed, is_transient, outages, taken, unavailable};
+use super::super::error::{conflict, failed, is_transient, outages, taken, unavailable};
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
@@ -66,8 +67,10 @@ impl Handler for Commits {
             }
             groups.extend(left.map(|changes| (Group::of(changes), vec![place])));
         }
-        for (group, places) in groups {
-            let committed = self.commit_together(&group.sets, Locked::Refuse).await;
+        // All at once: the groups write different records.
+        let committed =
+            groups.iter().map(|(group, _)| self.commit_together(&group.sets, Locked::Refuse));
+        for (committed, (group, places)) in join_all(committed).await.into_iter().zip(groups) {
             let mut committed = committed.into_iter();
             let outcome = |changes| committed.next().flatten().ok_or(changes);
             outcomes.extend(places.into_iter().zip(group.sets.into_iter().map(outcome)));
@@ -207,9 +210,10 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
     Ok(key.map(conflict))
 }
 
-/// True if one of the sets failed the statement: a value is taken or not accepted, or the statement timed out.
+/// True if one of the sets may have failed the statement: a value is taken or not accepted, a row is damaged, or the
+/// statement timed out. The database has rolled the statement back.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
-    code(error).is_some_and(|it| it.starts_with("22") || it.starts_with("23") || it == "57014")
+    error.as_database_error().is_some() && !is_lost(error)
 }
 
 /// The meaning of an error of a one-statement commit, by the index that the database names.
