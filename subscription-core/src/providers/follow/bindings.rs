@@ -10,7 +10,9 @@ use crate::providers::{
     EventStatus, ObjectId, ObjectKind, ObjectRef, ProviderEvent, Providers, Reason,
 };
 use crate::service::found;
-use crate::store::{ChangeSet, Document, DocumentFilter, DocumentQuery, Record, Stored};
+use crate::store::{
+    ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
+};
 use crate::values::{FaultCode, Faults, InvalidValue, Slug, SubscriptionId, UserId, Version};
 
 impl Providers {
@@ -95,16 +97,28 @@ impl Providers {
         for reason in [Reason::UnknownCustomer, Reason::CustomerConflict] {
             let Some(label) = EventStatus::waiting(reason).label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
-            let mut waiting: Vec<StoredEvent> = Stored::all(self.store(), query).await?;
-            waiting.retain(|Stored { body: event, .. }| {
-                let customer = event.customer.as_ref();
-                event.source == *source && customer.is_some_and(|it| customers.contains(it))
-            });
-            for stored_event in &mut waiting {
-                stored_event.body.user_id = decided.or(stored_event.body.user_id);
-                stored_event.body.user_decides |= decided.is_some();
+            let mut query = query.with_limit(PageLimit::MAX);
+            // Page by page: there is no limit to the events that wait.
+            loop {
+                let page = self.store().list_as::<Document>(query.clone()).await?;
+                let mut waiting = Vec::new();
+                for document in &page.items {
+                    let mut event: StoredEvent = Stored::read(document)?;
+                    let customer = event.body.customer.as_ref();
+                    if event.body.source == *source
+                        && customer.is_some_and(|it| customers.contains(it))
+                    {
+                        event.body.user_id = decided.or(event.body.user_id);
+                        event.body.user_decides |= decided.is_some();
+                        waiting.push(event);
+                    }
+                }
+                self.postpone(&waiting, None, self.now()).await?;
+                query.after = page.next;
+                if query.after.is_none() {
+                    break;
+                }
             }
-            self.postpone(&waiting, None, self.now()).await?;
         }
         Ok(())
     }
