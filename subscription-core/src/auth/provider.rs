@@ -1,4 +1,4 @@
-//! Identity providers on the network: OpenID Connect (OIDC) with published keys, and token introspection.
+//! Identity providers on the network: `OpenID` Connect (OIDC) with published keys, and token introspection.
 //!
 //! The library has no HTTP client: the embedder implements [`Fetch`].
 

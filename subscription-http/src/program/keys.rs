@@ -125,10 +125,9 @@ impl Keys {
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
+        // The id of a process is not enough: in containers that share a volume all processes have the same.
+        beside.push(format!(".{}.new", random()?));
         let new = NewKeys { path: path.to_owned(), beside: beside.into() };
-        // A temporary file of this name may be left over from a process that was killed.
-        std::fs::remove_file(&new.beside).ok();
         let written = || {
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new.beside)?;

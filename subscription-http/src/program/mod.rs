@@ -152,11 +152,14 @@ impl Program {
     /// exits.
     pub(crate) fn read() -> Result<Self, Failure> {
         let is_command = |word| Self::command().find_subcommand(word).is_some();
-        let matches = command_line(std::env::args_os().any(is_command)).get_matches();
-        settings::unknown_names::check_environment()?;
-        let settings = Settings::read(&matches)?;
+        let matches = command_line(std::env::args_os().skip(1).any(is_command)).get_matches();
         let command = matches.subcommand().map(|_| Command::from_arg_matches(&matches));
-        Ok(Self { settings, command: command.transpose()? })
+        let command = command.transpose()?;
+        if let Some(Command::Completions { .. } | Command::Man) = command {
+            return Ok(Self { settings: Settings::default(), command });
+        }
+        settings::unknown_names::check_environment()?;
+        Ok(Self { settings: Settings::read(&matches)?, command })
     }
 
     pub(crate) const fn is_server(&self) -> bool {
@@ -230,18 +233,20 @@ fn with_reference(command: clap::Command) -> clap::Command {
 
 async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     let path = settings.key_file();
-    let mut named = Ok(BTreeSet::new());
-    let keys = match Keys::read(&path)? {
-        Some(_) if if_missing => return Ok(()),
-        Some(mut keys) => {
-            named = open::server_keys_named(settings).await;
-            keys.rotate(named.as_ref().ok())?;
-            keys
-        }
-        None => Keys::generate()?,
+    let written = format!("wrote {}: restart every instance to use it", path.display());
+    let Some(mut keys) = Keys::read(&path)? else {
+        // Another process may create the file at the same time: its keys are not replaced.
+        Keys::generate()?.prepare(&path)?.create()?;
+        print(&written);
+        return Ok(());
     };
+    if if_missing {
+        return Ok(());
+    }
+    let named = open::server_keys_named(settings).await;
+    keys.rotate(named.as_ref().ok())?;
     keys.prepare(&path)?.replace()?;
-    print(&format!("wrote {}: restart every instance to use it", path.display()));
+    print(&written);
     let named = named.unwrap_or_else(|failure| {
         print(&format!(
             "no old server key was dropped, because webhook endpoints may need it and cannot be read: {failure}"

@@ -106,6 +106,10 @@ fn health_asks_the_server_at_the_port_of_listen() {
         assert!(output.stdout.is_empty() && errors.is_empty(), "{address}: {errors}");
     }
 
+    let (output, errors) = health("192.0.2.1");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("listens on 192.0.2.1"), "{errors}");
+
     std::fs::remove_file(folder.join("subscription.db")).unwrap();
     // It is checked once a second.
     while running.ask(get("/health/ready")).starts_with("HTTP/1.1 200") {
@@ -130,6 +134,7 @@ fn keys_that_are_not_missing_are_left_alone() {
 
     assert!(rotate().starts_with("wrote subscription.keys"));
     let first = keys();
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no temporary file is left");
     assert_eq!(rotate(), "");
     assert_eq!(keys(), first);
 

@@ -1,5 +1,6 @@
 //! The client with which commands call a running server.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -79,9 +80,18 @@ pub(crate) fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
     }
 }
 
-/// Asks the server on this machine, at the port of --listen, whether it is ready.
-pub(crate) async fn health(Listen(address): Listen) -> Result<(), Failure> {
-    let api = format!("http://127.0.0.1:{}", address.port()).parse()?;
+/// Asks the server on this machine, at the address of --listen, whether it is ready.
+pub(crate) async fn health(Listen(mut address): Listen) -> Result<(), Failure> {
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    if !address.ip().is_loopback() {
+        return Err(Failure(format!(
+            "health asks over the loopback interface, and the server listens on {address} alone: \
+             listen on all addresses, or ask GET /health/ready there"
+        )));
+    }
+    let api = format!("http://{address}").parse()?;
     let server = ApiClient::new(&ApiArgs { api, client_id_file: None }, "health-command")?;
     text(server.call(Method::GET, &server.url(&["health", "ready"]), None).await?).map(drop)
 }
