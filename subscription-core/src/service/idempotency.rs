@@ -120,6 +120,8 @@ impl SubscriptionService {
             if stored.expires_at > self.now() {
                 return match T::from_result(&stored.result) {
                     Some(record) if stored.fingerprint == request.fingerprint => {
+                        // The commit of the result may not be confirmed by a stand-by yet.
+                        self.check_store().await?;
                         Ok(Created { record, replayed: true })
                     }
                     Some(_) | None => Err(Error::KeyReused),

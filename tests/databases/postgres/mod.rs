@@ -9,6 +9,7 @@ mod limits;
 mod migrating;
 mod outages;
 mod shared_reads;
+mod standby;
 
 use subscription_core::store::{PostgresOptions, PostgresStore};
 use test_support::cluster::{Shared, fresh_schema};
@@ -51,5 +52,6 @@ pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
     all.extend(index_costs::trials());
     all.extend(migrating::trials());
     all.extend(outages::trials());
+    all.extend(standby::trials());
     all
 }

@@ -130,6 +130,24 @@ impl Cluster {
         fs::remove_file(self.folder.join("data/postmaster.pid")).ok();
     }
 
+    /// Freezes the server and its child processes, as a machine that hangs. Connections stay open.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets a frozen server continue.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let file = self.folder.join("data/postmaster.pid");
+        let Ok(text) = fs::read_to_string(file) else { return };
+        let pid = text.lines().next().unwrap_or_default();
+        let script = format!("kill -{name} {pid} {}", children(pid).join(" "));
+        Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status().unwrap();
+    }
+
     /// Stops the server in order. Open connections are closed.
     pub fn stop(&mut self) {
         self.end("keep\n");
@@ -191,6 +209,8 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        // A frozen server does not stop.
+        self.thaw();
         self.end("\n");
         fs::remove_dir_all(&self.folder).ok();
     }

@@ -41,7 +41,7 @@ pub(super) struct Pool<C: SqlConnection> {
     idle: Mutex<Vec<Idle<C>>>,
     permits: Arc<Semaphore>,
     /// How long a caller waits for a connection.
-    patience: Duration,
+    pub(super) patience: Duration,
     /// How long the database may take to run a statement.
     answer_max: Duration,
     /// Incremented when a connection proves dead. Connections of an earlier generation are not reused.

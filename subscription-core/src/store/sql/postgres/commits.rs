@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgRow};
+use tokio::time::{Instant, timeout};
 
 use super::super::commit::Refusal;
 use super::super::error::{conflict, failed, is_transient, outages, taken, unavailable};
@@ -30,6 +31,13 @@ const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(4);
 /// The largest number of change sets of different callers in one statement.
 const CALLERS_MAX: usize = 64;
+/// A commit that takes longer than this is confirmed before it counts as done.
+const SLOW: Duration = Duration::from_secs(1);
+/// The largest number of attempts to confirm a commit.
+const CONFIRMATIONS: usize = 3;
+/// True if commits wait for a stand-by.
+const IS_SYNCHRONOUS: &str = "SELECT current_setting('synchronous_standby_names') <> '' \
+     AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
 /// Commits change sets.
 #[derive(Debug)]
@@ -86,8 +94,8 @@ impl Commits {
         let mut attempt = 1;
         loop {
             let outcome = match batch_statement(std::slice::from_ref(&changes), Locked::Wait) {
-                Some(statement) => self.commit_statement(statement, &changes).await,
-                None => self.commit_transaction(&changes).await,
+                Some(statement) => self.confirmed(self.commit_statement(statement, &changes)).await,
+                None => self.confirmed(self.commit_transaction(&changes)).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -157,7 +165,7 @@ impl Commits {
         count: usize,
     ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
         let mut outcomes: Vec<_> = (0..count).map(|_| Some(Ok(()))).collect();
-        for row in &self.fetch(statement.bound).await? {
+        for row in &self.confirmed(self.fetch(statement.bound)).await? {
             let refused = usize::try_from(row.int(0)?).ok().and_then(|it| outcomes.get_mut(it));
             if let Some(outcome) = refused {
                 *outcome = conflict_of(row, &statement.checked)?.map(Err);
@@ -177,7 +185,8 @@ impl Commits {
         let outcome = async {
             let mut transaction = connection.begin().await?;
             commit_transaction::commit(&mut transaction, changes).await?;
-            transaction.commit().await?;
+            // No time-out of the database ends the wait for a stand-by.
+            self.0.answered(transaction.commit()).await?;
             Ok(())
         }
         .await;
@@ -187,6 +196,48 @@ impl Commits {
             // The lease ends with an open transaction, which the pool rolls back.
             Err(refused) => Err(refused),
         }
+    }
+
+    /// Runs a call that commits, and confirms the commit if the call was slow.
+    ///
+    /// With synchronous replication a commit waits for a stand-by. If an operator cancels the wait, PostgreSQL reports
+    /// a success, although the commit may be stored on the primary alone.
+    pub(super) async fn confirmed<T, E: From<sqlx::Error>>(
+        &self,
+        commit: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let began = Instant::now();
+        let done = commit.await?;
+        if began.elapsed() > SLOW {
+            self.confirm().await?;
+        }
+        Ok(done)
+    }
+
+    /// Confirms all earlier commits by an empty one that does not take long: the log of the database is one sequence, so
+    /// a stand-by that has the last commit has all of them.
+    async fn confirm(&self) -> Result<(), sqlx::Error> {
+        let rows = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;
+        if !rows.first().map_or(Ok(true), |row| row.bool(0))? {
+            return Ok(());
+        }
+        let confirmed = timeout(self.0.patience, async {
+            for _ in 0..CONFIRMATIONS {
+                let began = Instant::now();
+                let empty = self.commit_transaction(&ChangeSet::default()).await;
+                if empty.is_ok() && began.elapsed() < SLOW {
+                    return true;
+                }
+            }
+            false
+        });
+        if confirmed.await.unwrap_or(false) {
+            return Ok(());
+        }
+        tracing::error!(
+            "synchronous replication was not confirmed: a commit may be stored on the primary alone"
+        );
+        Err(sqlx::Error::Protocol("no stand-by has confirmed the commit".to_owned()))
     }
 
     /// Checks that new records do not exist. Versions are checked before unique values. But if two commits create the

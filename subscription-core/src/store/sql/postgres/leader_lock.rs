@@ -7,8 +7,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -34,12 +34,17 @@ const NAME_SESSION: &str = "SELECT set_config('subscription.session', gen_random
 
 /// Acquires the lock unless the session holds it already ($1), and reads the clock of the database in microseconds.
 /// Returns NULL instead of the lock if the session does not have this name ($2): a pooler that gives each transaction
-/// another session would let several instances hold one lock. Instances with the same schema compete for one lock; each
-/// schema has its own lock.
+/// another session would let several instances hold one lock. A stand-by has locks of its own, so nobody holds the lock
+/// there. Instances with the same schema compete for one lock; each schema has its own lock.
 const TRY_LOCK: &str = "SELECT CASE \
-     WHEN current_setting('subscription.session', true) IS DISTINCT FROM $2 THEN NULL WHEN $1 THEN true ELSE \
+     WHEN current_setting('subscription.session', true) IS DISTINCT FROM $2 THEN NULL \
+     WHEN pg_is_in_recovery() THEN false WHEN $1 THEN true ELSE \
      pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())) END, \
      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+
+/// Tries to acquire the lock although another session holds it, and names the database.
+const TRY_HELD_LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())), \
+     version()";
 
 /// A lock that one of the processes that share a database holds: see [`PostgresStore::leader_lock`].
 #[derive(Debug)]
@@ -84,7 +89,11 @@ impl LeaderLock {
                 Some(session) => session,
                 None => Session::open(&self.options).await?,
             };
+            let held = session.holds;
             let now = session.try_lock().await?;
+            if session.holds && !held {
+                prove(&self.options).await?;
+            }
             Ok::<_, sqlx::Error>((session, now))
         });
         match asked.await.unwrap_or_else(|_| Err(sqlx::Error::Io(ErrorKind::TimedOut.into()))) {
@@ -125,6 +134,24 @@ impl Session {
         self.holds = holds.ok_or_else(is_shared)?;
         Ok(now)
     }
+}
+
+/// Checks that a second session is refused the lock that the first one holds. Some databases that speak PostgreSQL's
+/// protocol grant every lock to everybody: then each instance would do the background work.
+async fn prove(options: &PgConnectOptions) -> Result<(), sqlx::Error> {
+    let mut second = options.connect().await?;
+    let (granted, version): (bool, String) =
+        sqlx::query_as(TRY_HELD_LOCK).fetch_one(&mut second).await?;
+    second.close().await.ok();
+    if !granted {
+        return Ok(());
+    }
+    tracing::error!(
+        version,
+        "the database grants one advisory lock to two sessions: this instance does no background work. \
+         Use PostgreSQL itself"
+    );
+    Err(sqlx::Error::Protocol("advisory locks do not exclude anybody".to_owned()))
 }
 
 /// Logs that other instances use the same session, or that this session is not the one that was opened.

@@ -120,9 +120,13 @@ impl Dialect for Postgres {
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
-        let mut connection = self.pool.get().await.map_err(failed)?;
-        let kept = feed::number_and_bound(&mut connection).await;
-        connection.finish(kept).map_err(failed)
+        // Events that get their numbers here are a commit.
+        let kept = async {
+            let mut connection = self.pool.get().await?;
+            let kept = feed::number_and_bound(&mut connection).await;
+            connection.finish(kept)
+        };
+        self.commits.handler.confirmed(kept).await.map_err(failed)
     }
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
