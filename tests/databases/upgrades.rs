@@ -27,11 +27,35 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials![
         a_file_of_every_earlier_set_opens_with_all_that_was_in_it,
         an_export_of_the_first_release_is_imported,
+        a_file_of_a_later_release_opens_if_it_serves_this_one,
     ]
 }
 
 pub(crate) fn trials_with_a_server() -> Vec<Trial> {
-    trials![a_database_of_every_earlier_set_opens_with_all_that_was_in_it]
+    trials![
+        a_database_of_every_earlier_set_opens_with_all_that_was_in_it,
+        a_database_of_a_later_release_opens_if_it_serves_this_one,
+    ]
+}
+
+/// Migrations of later releases, and whether this release can use their tables.
+const LATER: [(&[&str], bool); 5] = [
+    (&["receipts, serves 10"], true),
+    (&["receipts, serves 9", "cards, serves 10"], true),
+    (&["receipts, serves 11"], false),
+    (&["receipts, serves 10", "cards, serves 11"], false),
+    (&["receipts"], false),
+];
+
+/// SQL that notes migrations of later releases as done.
+fn note(later: &[&str]) -> String {
+    let row = |(version, name): (usize, &&str)| format!("({version}, '{name}', true, '', 0)");
+    let rows: Vec<_> = (11..).zip(later).map(row).collect();
+    format!(
+        "DELETE FROM _sqlx_migrations WHERE version > 10; INSERT INTO _sqlx_migrations \
+         (version, description, success, checksum, execution_time) VALUES {}",
+        rows.join(", ")
+    )
 }
 
 pub(crate) fn fixture(name: &str) -> String {
@@ -121,5 +145,43 @@ async fn a_database_of_every_earlier_set_opens_with_all_that_was_in_it() {
         let mut found = Vec::new();
         store.export(&mut found, |_| {}).await.unwrap();
         assert_same(set, &found);
+    }
+}
+
+async fn a_file_of_a_later_release_opens_if_it_serves_this_one() {
+    let file = folder().join("store.db");
+    SqliteOptions::file(&file).open().await.unwrap().close().await;
+    for (later, serves) in LATER {
+        let options = SqliteConnectOptions::new().filename(&file);
+        let mut connection: SqliteConnection = options.connect().await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(note(later))).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+
+        let opened = SqliteOptions::file(&file).open().await;
+
+        assert_eq!(opened.is_ok(), serves, "{later:?}: {opened:?}");
+        if let Ok(store) = opened {
+            let last = 10 + i64::try_from(later.len()).unwrap();
+            assert_eq!(store.migrated(), Some(&(last..=last)));
+            store.close().await;
+        }
+    }
+}
+
+async fn a_database_of_a_later_release_opens_if_it_serves_this_one() {
+    let schema = fresh_schema(shared()).await;
+    let options = || PostgresOptions::url(shared()).unwrap().schema(&schema);
+    let first = options().open().await.unwrap();
+    assert_eq!(first.migrated(), Some(&(0..=10)));
+    first.close().await;
+    let mut connection = PgConnection::connect(shared()).await.unwrap();
+    let path = format!("SET search_path TO {schema}");
+    sqlx::raw_sql(AssertSqlSafe(path)).execute(&mut connection).await.unwrap();
+    for (later, serves) in LATER {
+        sqlx::raw_sql(AssertSqlSafe(note(later))).execute(&mut connection).await.unwrap();
+
+        let opened = options().open().await;
+
+        assert_eq!(opened.is_ok(), serves, "{later:?}: {opened:?}");
     }
 }

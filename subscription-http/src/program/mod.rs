@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use subscription_http::{ApiPart, openapi_json_for};
@@ -171,8 +172,17 @@ impl Program {
         match self.command.unwrap_or(Command::Serve) {
             Command::Serve => serve::serve(&settings, log).await,
             Command::Migrate => {
-                Opened::new(&settings, false).await?.close().await;
-                print(&format!("{:?} is up to date", settings.database()?));
+                let began = Instant::now();
+                let opened = Opened::new(&settings, false).await?;
+                let (before, now) = opened.migrated().map_or((0, 0), |it| (*it.start(), *it.end()));
+                opened.close().await;
+                let database = settings.database()?;
+                print(&if before == now {
+                    format!("{database:?} is up to date ({now})")
+                } else {
+                    let seconds = began.elapsed().as_secs_f64();
+                    format!("{database:?} was migrated from {before} to {now} in {seconds:.1} s")
+                });
                 Ok(())
             }
             Command::Client(command) => clients::run(command, &settings).await,

@@ -196,9 +196,12 @@ fn the_document_is_printed() {
 fn tables_are_made_by_a_command_too() {
     let folder = folder();
 
-    let told = said(command_in(&folder).arg("migrate"));
+    let first = said(command_in(&folder).arg("migrate"));
+    let again = said(command_in(&folder).arg("migrate"));
 
-    assert_eq!(told, "sqlite://subscription.db is up to date\n");
+    let did = "sqlite://subscription.db was migrated from 0 to 10 in ";
+    assert!(first.starts_with(did), "{first}");
+    assert_eq!(again, "sqlite://subscription.db is up to date (10)\n");
     assert!(folder.join("subscription.db").exists());
 }
 

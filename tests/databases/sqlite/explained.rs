@@ -203,7 +203,32 @@ async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
     println!("but spans of renewals in the order of creation in up to {longest_against:?}");
     assert!(wrong.is_empty(), "{} pages:\n{}", wrong.len(), wrong.join("\n"));
     let slow = lists().into_iter().find(is_against_the_grain).unwrap();
+    short_reads_do_not_wait_for_lists_whose_callers_left(&store, &slow).await;
     short_reads_do_not_wait_for_slow_lists(Arc::new(store), slow).await;
+}
+
+/// SQLite continues with the statement of a caller who leaves, and the connection is busy until its end.
+async fn short_reads_do_not_wait_for_lists_whose_callers_left(
+    store: &SqliteStore,
+    slow: &SubscriptionQuery,
+) {
+    let list = || store.list_as::<Subscription>(slow.clone());
+    let start = Instant::now();
+    list().await.unwrap();
+    let alone = start.elapsed();
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        for _ in 0..8 {
+            tokio::time::timeout(Duration::from_millis(1), list()).await.ok();
+        }
+        let start = Instant::now();
+        store.get(&Key::Plan(uuid::Uuid::max().into())).await.unwrap();
+        shortest = shortest.min(start.elapsed());
+        list().await.unwrap();
+    }
+
+    println!("a read by id takes {shortest:?} beside lists whose callers left; a list {alone:?}");
+    assert!(shortest < alone / 2, "{shortest:?} of {alone:?}");
 }
 
 /// As many callers of a slow list as there are connections leave some to others.

@@ -4,9 +4,19 @@
 //! The previous release must still run on the tables of this release. So a migration adds columns with defaults, and it
 //! neither changes nor drops a column or an index that the statements of the previous release name.
 //! `tests/databases/rolling.rs` runs those statements.
+//!
+//! An instance of an earlier release may start again while a later release is being rolled out. So from 0.1.0 on the
+//! name of a migration says which release can use the tables after it, by the last migration of that release:
+//! `"receipts, serves 10"`.
 
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use std::ops::RangeInclusive;
+
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{SqlSafeStr as _, SqlStr};
+
+use super::dialect::SqlConnection;
+use super::statement::Statement;
+use super::value::Columns as _;
 
 macro_rules! migrations {
     ($database:literal) => {
@@ -38,6 +48,37 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
         Migration::new(version, name.into(), MigrationType::Simple, text, false)
     };
     Migrator::with_migrations(steps.into_iter().map(step).collect())
+}
+
+/// Migrates the tables, and returns the number of their last migration before and after it.
+pub(super) async fn run<C: SqlConnection + Migrate>(
+    mut migrator: Migrator,
+    connection: &mut C,
+) -> Result<RangeInclusive<i64>, MigrateError> {
+    let own = migrator.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let text = "SELECT version, description FROM _sqlx_migrations ORDER BY version";
+    // An empty database does not have the table.
+    let rows = connection.rows(Statement::plain(text)).await.unwrap_or_default();
+    let mut before = 0;
+    let mut serves = true;
+    for row in &rows {
+        before = row.int(0)?;
+        serves &= before <= own || is_served(&row.text(1)?.unwrap_or_default(), own);
+    }
+    if before > own && serves {
+        tracing::warn!(
+            "the tables are those of a later release (migration {before}), which this release (migration {own}) can use"
+        );
+        migrator.set_ignore_missing(true);
+    }
+    migrator.run_direct(None, connection, false).await?;
+    Ok(before..=before.max(own))
+}
+
+/// True if the description of a later migration says that a release whose last migration is `own` can use the tables.
+fn is_served(description: &str, own: i64) -> bool {
+    let first = description.rsplit_once(", serves ").and_then(|(_, first)| first.parse().ok());
+    first.is_some_and(|first: i64| first <= own)
 }
 
 #[cfg(feature = "sqlite")]

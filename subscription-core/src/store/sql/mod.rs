@@ -26,10 +26,21 @@ pub(in crate::store) mod statement;
 pub(in crate::store) mod table;
 pub(in crate::store) mod value;
 
+use std::ops::RangeInclusive;
+
 pub(in crate::store) use dialect::{Dialect, SqlConnection};
 
 /// A store in an SQL database.
 #[derive(Debug)]
 pub struct SqlStore<D> {
     pub(in crate::store) database: D,
+    migrated: Option<RangeInclusive<i64>>,
+}
+
+impl<D> SqlStore<D> {
+    /// The numbers of the last migration of the tables before the store was opened (0 if there were no tables) and
+    /// now. `None` if the database was not reachable when the store was opened.
+    pub const fn migrated(&self) -> Option<&RangeInclusive<i64>> {
+        self.migrated.as_ref()
+    }
 }

@@ -1,5 +1,6 @@
 //! The store that the settings name, with its cache and its metrics.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -134,6 +135,15 @@ impl Opened {
             Inner::Memory => Ok(Counts::default()),
             Inner::Sqlite(store) => store.import_with(from, options, progress).await,
             Inner::Postgres(store) => store.import_with(from, options, progress).await,
+        }
+    }
+
+    /// The last migration of the tables before the store was opened and now; `None` for a store in memory.
+    pub(crate) fn migrated(&self) -> Option<&RangeInclusive<i64>> {
+        match &self.inner {
+            Inner::Memory => None,
+            Inner::Sqlite(store) => store.migrated(),
+            Inner::Postgres(store) => store.migrated(),
         }
     }
 

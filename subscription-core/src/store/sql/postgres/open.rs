@@ -1,5 +1,6 @@
 //! Opens a PostgreSQL database, even if it cannot be reached yet.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,8 +105,8 @@ impl PostgresOptions {
                     tokio::time::sleep(RETRY_MAX).await;
                 }
                 migrated => {
-                    migrated?;
-                    return Ok(self.store(Readiness::ready(), Arc::default(), skew));
+                    let migrated = Some(migrated?);
+                    return Ok(self.store(Readiness::ready(), Arc::default(), skew, migrated));
                 }
             }
         }
@@ -115,7 +116,9 @@ impl PostgresOptions {
     pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
         match migrate(&self.options, self.patience, &skew).await {
-            Ok(()) => Ok(self.store(Readiness::ready(), Arc::default(), skew)),
+            Ok(migrated) => {
+                Ok(self.store(Readiness::ready(), Arc::default(), skew, Some(migrated)))
+            }
             Err(error @ OpenError::Database(_)) => {
                 let told = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(error = told, "the database cannot be used yet");
@@ -126,13 +129,19 @@ impl PostgresOptions {
                     Arc::clone(&stop),
                     Arc::clone(&skew),
                 );
-                Ok(self.store(readiness, stop, skew))
+                Ok(self.store(readiness, stop, skew, None))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn store(self, readiness: Readiness, stop: Arc<Notify>, skew: Arc<ClockSkew>) -> PostgresStore {
+    fn store(
+        self,
+        readiness: Readiness,
+        stop: Arc<Notify>,
+        skew: Arc<ClockSkew>,
+        migrated: Option<RangeInclusive<i64>>,
+    ) -> PostgresStore {
         let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
         // The last time-out ends the session of a process that freezes in a transaction, and so releases its locks.
         let timeouts = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
@@ -152,11 +161,12 @@ impl PostgresOptions {
         );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let commits = Groups::new(Commits(Arc::clone(&pool)));
-        SqlStore { database: Postgres { pool, reads, commits, options, readiness, skew, stop } }
+        let database = Postgres { pool, reads, commits, options, readiness, skew, stop };
+        SqlStore { database, migrated }
     }
 }
 
-/// Migrates the tables, and compares the clocks. Of several processes one migrates while the others wait.
+/// Migrates the tables, compares the clocks, and returns the last migration before and now. Of several processes one migrates while the others wait.
 ///
 /// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
 /// behind it. The caller pauses and tries again.
@@ -164,7 +174,7 @@ async fn migrate(
     options: &PgConnectOptions,
     patience: Duration,
     skew: &ClockSkew,
-) -> Result<(), OpenError> {
+) -> Result<RangeInclusive<i64>, OpenError> {
     let options = options.clone().disable_statement_logging();
     let database = |error: sqlx::Error| OpenError::Database(error.into());
     // The wait has a limit, because a server may accept the connection and send nothing.
@@ -175,7 +185,7 @@ async fn migrate(
     let now =
         sqlx::query_scalar(SET_TIMEOUTS).fetch_all(&mut connection).await.map_err(database)?;
     now.last().inspect(|now| skew.compare(asked_at, **now));
-    let migrated = migrations::postgres().run_direct(None, &mut connection, false).await;
+    let migrated = migrations::run(migrations::postgres(), &mut connection).await;
     connection.close().await.ok();
     migrated.map_err(|error| {
         let may_pass = cause(&error).is_some_and(|it| is_lost(it) || is_transient(it));
@@ -222,7 +232,7 @@ impl Readiness {
                     () = tell.closed() => return,
                 }
                 match migrate(&options, patience, &skew).await {
-                    Ok(()) => {
+                    Ok(_) => {
                         tracing::info!("the database is reachable and ready");
                         tell.send(true).ok();
                         return;

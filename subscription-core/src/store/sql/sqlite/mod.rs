@@ -21,7 +21,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 
 use super::dialect::{Branch, Dialect};
-use super::error::OpenError;
+use super::error::{OpenError, unavailable};
 use super::pool::Pool;
 use super::statement::Statement;
 use super::table::{Reader, Table};
@@ -57,7 +57,7 @@ pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
     /// Held while a slow list is read. Only one slow list is read at a time, so that short reads have the other
     /// connections and processors.
-    slow_reads: Mutex<()>,
+    slow_reads: Arc<Mutex<()>>,
     writer: Writer,
 }
 
@@ -87,11 +87,12 @@ impl SqliteOptions {
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = HeldFile::take(&self.path)?;
         match self.connect().await {
-            Ok((options, connection)) => {
+            Ok((options, connection, migrated)) => {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
                 let writer = Writer::start(options, connection, held);
-                Ok(SqlStore { database: Sqlite { readers, slow_reads: Mutex::default(), writer } })
+                let database = Sqlite { readers, slow_reads: Arc::default(), writer };
+                Ok(SqlStore { database, migrated: Some(migrated) })
             }
             Err(error) => {
                 held.discard();
@@ -100,8 +101,10 @@ impl SqliteOptions {
         }
     }
 
-    /// Migrates the file. Returns a connection for the writer, and the options for more connections.
-    async fn connect(&self) -> Result<(SqliteConnectOptions, SqliteConnection), OpenError> {
+    /// Migrates the file. Returns the options for connections, one for the writer, and the migrations before and now.
+    async fn connect(
+        &self,
+    ) -> Result<(SqliteConnectOptions, SqliteConnection, RangeInclusive<i64>), OpenError> {
         let options = SqliteConnectOptions::new()
             .filename(&self.path)
             // A file that is removed later must not be replaced by an empty one.
@@ -119,12 +122,12 @@ impl SqliteOptions {
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;
-        let migrated = migrations::sqlite().run_direct(None, &mut connection, false).await;
+        let migrated = migrations::run(migrations::sqlite(), &mut connection).await;
         let closed = connection.close().await;
-        migrated.map_err(|error| OpenError::Migration(error.into()))?;
+        let migrated = migrated.map_err(|error| OpenError::Migration(error.into()))?;
         closed.map_err(database)?;
         let connection = options.connect().await.map_err(database)?;
-        Ok((options, connection))
+        Ok((options, connection, migrated))
     }
 }
 
@@ -146,8 +149,15 @@ impl Dialect for Sqlite {
     }
 
     async fn slow_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        let _turn = self.slow_reads.lock().await;
-        self.rows(statement).await
+        let turn = Arc::clone(&self.slow_reads).lock_owned().await;
+        let readers = Arc::clone(&self.readers);
+        // A task of its own has the turn: SQLite continues with the statement of a caller who is cancelled.
+        let rows = tokio::spawn(async move {
+            let rows = readers.rows(statement).await;
+            drop(turn);
+            rows
+        });
+        rows.await.map_err(unavailable)?
     }
 
     fn encode_select(table: &Table, statement: Statement) -> Statement {
