@@ -196,6 +196,7 @@ fn forget_value(amount: Amount, asked: &RequestedPayment, next: &mut Subscriptio
     }
     let taken = least(lacking, billing.credit_of_changes);
     billing.credit = excess(billing.credit, taken);
+    billing.credit_of_changes = excess(billing.credit_of_changes, taken);
 }
 
 /// True if the payment is for the running period, or for a change within it.

@@ -119,7 +119,23 @@ impl<T: Serialize> Serialize for Field<T> {
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
 /// Fields of records that no input can set, or that no update can change. Their fault has its own message.
-const FIXED: [&str; 5] = ["id", "slug", "created_at", "updated_at", "version"];
+const FIXED: [&str; 15] = [
+    "id",
+    "slug",
+    "created_at",
+    "updated_at",
+    "version",
+    "blocked",
+    "current_period_start",
+    "current_period_end",
+    "past_due_since",
+    "next_action_at",
+    "scheduled_change",
+    "manage_url",
+    "charge_key",
+    "due_at",
+    "attempt",
+];
 
 /// Parses the JSON text of a field.
 type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;

@@ -155,10 +155,12 @@ fn payments_that_nobody_reports_are_counted_and_after_a_week_in_the_log_once_a_d
     until_metric(&running, "payments_to_collect_oldest_seconds 691");
     advance(&running, "2030-02-08T12:00:00Z", "leave");
     until_metric(&running, "payments_to_collect_oldest_seconds 734");
+    advance(&running, "2030-02-09T12:00:00Z", "leave");
+    until_metric(&running, "payments_to_collect_oldest_seconds 820");
 
     let log = stop(running);
 
-    assert_eq!(log.matches(told).count(), 1, "{log}");
+    assert_eq!(log.matches(told).count(), 2, "{log}");
     assert!(log.contains(r#""payments":1,"oldest":"2030-01-31T00:0"#), "{log}");
 }
 

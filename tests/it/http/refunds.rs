@@ -46,6 +46,23 @@ async fn a_refund_takes_back_the_credit_that_a_change_made_of_it() {
     }
 }
 
+/// A second refund takes nothing of the credit that an operator gave.
+#[tokio::test]
+async fn a_refund_takes_back_the_credit_of_changes_once() {
+    let shop = Shop::new().await;
+    change(&shop, "0", "monthly").await;
+    shop.put(&path_of(&shop.held), r#"{"credit":"26.66"}"#).await;
+    let paid = payments(&shop).await.remove(0);
+
+    report(&shop, &paid, "refunded").await;
+
+    assert_eq!(shop.read().await["credit"], json!(20.0));
+    let id = text(&shop.held["id"]).parse().unwrap();
+    let held = shop.world.auth.service.subscription(id).await.unwrap();
+    let billing = held.billing.as_ref().unwrap();
+    assert!(billing.credit_of_changes.is_zero(), "{billing:?}");
+}
+
 /// The credit outlives the period, and changes that start periods of their own.
 #[tokio::test]
 async fn a_refund_takes_credit_back_also_later_and_after_several_changes() {

@@ -4,6 +4,7 @@ pub(crate) mod progress;
 pub(crate) mod report;
 
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -23,6 +24,8 @@ use crate::values::{ExternalId, Faults, InvalidValue, Slug};
 
 /// The number of objects that are observed at once.
 const AT_ONCE: usize = 8;
+/// The pause before a page that cannot be read is read again.
+const UNREADABLE_FOR: Duration = Duration::from_mins(5);
 
 impl Providers {
     /// Compares one page of objects with our records and writes the differences. Call this method until the report has
@@ -92,9 +95,10 @@ impl Providers {
         let page =
             match account.page(&list, run.after.as_deref(), self.now(), ReadOrder::First).await {
                 Ok(page) => page,
-                // The page cannot be read.
+                // The page cannot be read. Other reads of the source continue.
                 Err(Interrupted::Settled(_)) => {
-                    return Ok(Some(account.api_limits.failed(None, self.now())));
+                    let until = self.now().saturating_add(UNREADABLE_FOR);
+                    return Ok(Some(Held { until, unavailable: true }));
                 }
                 Err(interrupted) => return Ok(Some(interrupted.retry(self.now())?)),
             };

@@ -17,9 +17,9 @@ async function pastEvents(subject_id, signal) {
     return found.reverse();
 }
 
-// The attempts of the newest payments that were tried more than once.
+// The attempts of the newest payments that have failed at least once.
 async function attempts(payments, signal) {
-    const retried = (await payments()).filter(({ attempt }) => attempt > 1).slice(0, 10);
+    const retried = (await payments()).filter(({ attempt, status }) => attempt > 1 || status === "failed").slice(0, 10);
     const found = retried.map(async ({ id, amount, currency }) => (await pastEvents(id, signal)).filter(({ change }) => change.from)
         .map((event) => item(event.at, {}, `payment of ${money(amount, currency)}: ${eventText(event)}`)));
     return (await Promise.all(found)).flat();

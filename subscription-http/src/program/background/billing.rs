@@ -167,6 +167,7 @@ impl Job for BillingJob {
             return Ok(Next::At(self.billing.service().now()));
         };
         if self.is_paused().await? {
+            self.count_payments().await?;
             return Ok(Next::Idle);
         }
         let begun = Instant::now();

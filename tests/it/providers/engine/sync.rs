@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use subscription_core::providers::{
-    ObjectKind, ObjectList, ObservedNow, SyncCounts, SyncKind, SyncStep,
+    ApiFailed, ObjectKind, ObjectList, ObservedNow, SyncCounts, SyncKind, SyncStep,
 };
 use subscription_core::{SubscriptionStatus, Timestamp};
 
@@ -212,6 +212,22 @@ async fn one_object_is_compared_by_its_external_id() {
     assert_eq!(world.payments().await.len(), 1);
     let other = world.providers.sync_object(&slug("shop"), &"sub_1".parse().unwrap(), false).await;
     assert_eq!(other.unwrap_err().code(), "validation_failed");
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_read_holds_the_sync_up_and_nothing_else() {
+    let world = shop().await;
+    *world.api.fails.lock().unwrap() = Some(|| ApiFailed::Unreadable("no JSON".into()));
+
+    let held = page(&world, SyncKind::All, false).await;
+
+    assert!(held.report.finished_at.is_none() && held.next_at.is_some(), "{held:?}");
+    *world.api.fails.lock().unwrap() = None;
+    let found =
+        world.providers.sync_object(&slug("shop"), &"ls_inv_9".parse().unwrap(), false).await;
+    assert!(matches!(found, Ok(ObservedNow::Subscription(_))), "{found:?}");
+    world.clock.set(held.next_at.unwrap());
+    assert_eq!(sync(&world, SyncKind::All, false).await.made, 5);
 }
 
 #[tokio::test]
