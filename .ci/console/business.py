@@ -78,7 +78,7 @@ def an_empty_store(browser, server):
         assert "1, the oldest since" in reported.inner_text(), reported.inner_text()
         assert report("failed")[0] == 200
         view.step(f"#/subscriptions/{subscription['id']}")
-        page.locator(".coming", has_text="The payment is asked for again").first.wait_for()
+        page.locator(".coming", has_text="The payment is due again").first.wait_for()
         server.make("/clock/advance", {"by": "P1D"})
         assert report("succeeded")[0] == 200
         view.step("#/plans")
@@ -86,7 +86,7 @@ def an_empty_store(browser, server):
         view.step(f"#/subscriptions/{subscription['id']}")
         for text in ("failed → pending", "pending → succeeded"):
             page.get_by_text(f"payment of €19.90: {text}").wait_for()
-        assert page.locator(".coming", has_text="The payment is asked for again").count() == 0
+        assert page.locator(".coming", has_text="The payment is due again").count() == 0
         server.make("/subscription-plans", {"name": "Free of a clock", "slug": "unbilled", "price": "5.00", "billing_cycle": "monthly"})
         view.step("#/overview")
         view.step("#/plans")

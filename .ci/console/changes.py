@@ -110,7 +110,7 @@ def change_plan(browser, server):
         dialog = quoted(other)
         server.call("PUT", f"/subscription-plans/{target['slug']}", {"price": "777.70"})
         dialog.get_by_role("button", name="Change plan").click()
-        dialog.get_by_role("alert").filter(has_text="It costs something else by now").wait_for()
+        dialog.get_by_role("alert").filter(has_text="The costs have changed").wait_for()
         assert "777.70" in dialog.inner_text(), dialog.inner_text()
         assert server.get(f"/subscriptions/{other['id']}")["subscription_plan_id"] == other["subscription_plan_id"]
         view.confirm("Change plan")

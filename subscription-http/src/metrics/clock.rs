@@ -99,7 +99,7 @@ impl ClockMetrics {
         registry.register("clock_refused", help, self.refused.clone());
         let help = "How long a round of the billing took";
         registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
-        let help = "Periods that were missed for too long and are not asked for";
+        let help = "Periods that were missed for too long and get no payment";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help = "Payments that are due and not reported; 200 or more may be more";
         registry.register("payments_to_collect", help, self.to_collect.clone());

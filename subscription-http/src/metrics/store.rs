@@ -63,7 +63,7 @@ impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let hits = "Records that were in memory";
         super::count(&mut encoder, "cache_hits", hits, self.0.hits())?;
-        let misses = "Records that the store was asked for";
+        let misses = "Records that were not in memory and were read from the store";
         super::count(&mut encoder, "cache_misses", misses, self.0.misses())
     }
 }

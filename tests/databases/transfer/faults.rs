@@ -270,7 +270,7 @@ async fn each_rule_is_checked() {
     };
     let file = with(&home.file, &[(ANSWER, "operation", json!(other))]);
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
-    let expected = format!("line 8: operation {other} does not return the record of the answer");
+    let expected = format!("line 8: operation {other} has a result of another kind");
     assert_eq!(faults(&refused)[0], expected, "{refused}");
 }
 

@@ -87,7 +87,7 @@ impl Check {
                     }
                 };
                 if !fits {
-                    let fault = "does not return the record of the answer";
+                    let fault = "has a result of another kind";
                     self.faults.push(line, format!("operation {operation} {fault}"));
                 }
             }

@@ -20,7 +20,7 @@ const ACTIONS = {
         name: "Resume", end: "/resume", body: () => ({}), fits: ({ status, ends_at, past_due_since }) => status === "paused" || (status === "cancelled" && !past_due_since && (!ends_at || isAhead(ends_at))),
         says: ({ record }) => [
             record.status === "paused" ? "The pause ends now, and access begins." : "The cancellation is undone.",
-            record.managed_by === "clock" && record.renews_at && `${isAhead(record.renews_at) ? `It renews on ${dayText(record.renews_at)}` : "A new period starts now and is asked for"}: ${terms(record)}.`,
+            record.managed_by === "clock" && record.renews_at && `${isAhead(record.renews_at) ? `It renews on ${dayText(record.renews_at)}` : "A new period starts now, with its payment"}: ${terms(record)}.`,
         ],
     },
     change_plan: { name: "Change plan", open: planChange },
@@ -49,7 +49,7 @@ const ACTIONS = {
     },
     block: {
         name: "Block access", method: "PUT", end: "", danger: true, body: () => ({ is_active: false }), fits: ({ blocked }) => !blocked,
-        says: () => ["Access ends at once, until somebody unblocks it. Periods and payments go on."],
+        says: () => ["Access ends at once, until somebody unblocks it. Periods and payments continue."],
     },
     cancel: {
         name: "Cancel at the period's end", end: "/cancel", body: () => ({ effective: "period_end" }),
@@ -71,8 +71,8 @@ const ACTIONS = {
 
 const RETRY = {
     name: "Retry payment", end: "/retry", body: () => ({}),
-    says: ({ record }) => [`${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)} is asked for again at once. This uses up none of the planned retries.`],
-    done: ({ attempt, amount, currency }) => `The payment of ${money(amount, currency)} is asked for again: attempt ${attempt}.`,
+    says: ({ record }) => [`${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)} is due again at once. This uses up none of the planned retries.`],
+    done: ({ attempt, amount, currency }) => `The payment of ${money(amount, currency)} is due again: attempt ${attempt}.`,
 };
 
 // The buttons of all actions that the record allows.

@@ -24,7 +24,7 @@ export const isUuid = (text) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.t
 // An error response, as problem+json.
 export class Problem extends Error {
     constructor(body, status) {
-        super(body.detail ?? `the server answered ${status}`);
+        super(body.detail ?? `the response has the status ${status}`);
         Object.assign(this, { status, code: body.code ?? "unknown", request_id: body.request_id, body });
     }
 }
@@ -59,11 +59,11 @@ export async function call(method, path, { query, body, ifMatch, signal, headers
     try {
         data = text ? parse(text) : null;
     } catch {
-        throw new Problem({ code: "unreadable", detail: "The answer is not JSON: something else answers at this address." }, answer.status);
+        throw new Problem({ code: "unreadable", detail: "The response is not JSON: another server is at this address." }, answer.status);
     }
     if (answer.ok) return { data, etag: answer.headers.get("etag") };
     const problem = new Problem(data ?? {}, answer.status);
-    // An answer to a key that was given up meanwhile says nothing about the present one.
+    // A response to a key that was given up meanwhile says nothing about the present one.
     if (answer.status === 401 && used === key()) dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
     throw problem;
 }

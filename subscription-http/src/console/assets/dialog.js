@@ -34,7 +34,7 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     return new Promise((resolve) => box.addEventListener("close", async () => {
         box.remove();
         (before.isConnected ? before : document.querySelector("main")).focus();
-        // Closed while a call is under way, the dialog still tells how it ended.
+        // Closed while a call is running, the dialog still says how it ended.
         await acting;
         resolve(done);
     }));
@@ -63,7 +63,7 @@ export function confirmButton(view, name, { title = name, text, fields, act, the
     }, attributes);
 }
 
-// Asks in a dialog, whose button is named like its `title`. Once it is done, the page is read again and tells what `done` says.
+// Asks in a dialog, whose button is named like its `title`. Once it is done, the page is read again and shows the text of `done`.
 export async function ask(context, { title, done, ...options }) {
     const told = () => document.getElementById("told") ?? el("p");
     told().textContent = "";
@@ -127,7 +127,7 @@ export function explain(error, form, { view }) {
 export function comparison(seen, current) {
     const shown = (value = null) => (typeof value === "string" ? value : value === null ? "–" : JSON.stringify(value));
     const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));
-    return table("What is different", [
+    return table("Differences", [
         { name: "Field", cell: words },
         { name: "You saw", cell: (name) => shown(seen[name]) },
         { name: "It is now", cell: (name) => shown(current[name]) },

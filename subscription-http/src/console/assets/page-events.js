@@ -34,7 +34,7 @@ export default function (view) {
 const filter = ({ query }) => ({ type: query.get("type"), subject_id: query.get("subject_id")?.trim() });
 const read = (view, place, signal) => get("/events", params({ ...filter(view), limit: 200, ...place }), signal);
 
-// The newest part of the feed, or the one before a sequence. Of one record all events are read: they are few.
+// The newest part of the feed, or the part before a sequence. Of one record all events are read: they are few.
 async function load(view, signal) {
     const oldest = await get("/events", { limit: "1" }, signal);
     const floor = (oldest.data[0]?.sequence ?? oldest.last + 1) - 1;

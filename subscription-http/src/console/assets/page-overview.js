@@ -43,7 +43,7 @@ export default function (view) {
     } }), rest);
 }
 
-// Reads figures. A server that still counts after 20 seconds answers `overloaded`, and goes on counting.
+// Reads figures. A server that still counts after 20 seconds returns `overloaded`, and continues to count.
 export async function figures(path, query, signal) {
     try {
         return await get(path, new URLSearchParams(query), signal);

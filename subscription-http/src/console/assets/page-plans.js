@@ -141,7 +141,7 @@ function edit(view, plan, attributes) {
 
 const withdraw = (view, plan) => confirmButton(view, plan.is_active ? "Withdraw" : "Offer again", {
     title: plan.is_active ? `Withdraw ${plan.name}` : `Offer ${plan.name} again`,
-    text: plan.is_active ? "Nobody can subscribe to it any more. Its subscriptions go on." : "New subscriptions can have it again.",
+    text: plan.is_active ? "Nobody can subscribe to it any more. Its subscriptions continue." : "New subscriptions can have it again.",
     act: () => call("PUT", at(plan), { body: { is_active: !plan.is_active }, ifMatch: `"${plan.version}"` }),
 });
 

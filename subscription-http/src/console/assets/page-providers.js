@@ -43,7 +43,7 @@ function card({ source, kind, live, last_event_at, events, last_sync, running_sy
             ["Kind", words(kind)], ["Data", live ? "live" : "test"],
             ["Last event", last_event_at ? time(last_event_at) : ["none yet; point the webhook to ", code(`/provider-webhooks/${source}`)]],
             ["Last sync", time(last_sync?.finished_at)],
-            ["Sync under way", running_sync ? ["since ", time(running_sync.started_at)] : undefined],
+            ["Running sync", running_sync ? ["since ", time(running_sync.started_at)] : undefined],
         ]),
         events.length > 0 && el("ul", {}, events.map(standing)),
     ];

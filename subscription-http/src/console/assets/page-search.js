@@ -41,7 +41,7 @@ async function byName(text, signal) {
     return [...subscriptions.map(subscriptionHit), ...plans.map(({ slug, name }) => ({ to: href("plans", { slug }), name, beside: `plan ${slug}` }))];
 }
 
-// A record by its id. Its last event tells its kind; without one, all kinds that the key may read are tried.
+// A record by its id. Its last event has its kind; without one, all kinds that the key may read are tried.
 async function byId(id, signal) {
     const last = can("events:read") && (await get("/events", { subject_id: id, limit: "200" }, signal)).data.at(-1);
     if (last && last.subject.kind !== "payment") return [{ to: recordHref(last), name: id, beside: last.subject.kind }];

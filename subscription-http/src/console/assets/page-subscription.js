@@ -21,7 +21,7 @@ export default async function (view) {
     const state = sentence(record);
     view.title(`Subscription ${email ? `of ${email}` : short(record.id)}`, pill(record.status));
     view.add(
-        // The result of an action is told here.
+        // The result of an action is shown here.
         el("p", { id: "told", class: "told", role: "status", tabindex: "-1" }),
         section("State",
             p(state[0].toUpperCase(), state.slice(1), "."),

@@ -19,7 +19,7 @@ function list(view) {
 // The state in a word.
 const state = ({ enabled, stalled_since }) => (enabled ? (stalled_since ? "stalled" : "sending") : "disabled");
 
-const REASONS = { gone: "it answered 410", failing: "its tries fail", key_missing: "the key of its secret is missing: rotate the secret, then enable it", parked_full: "100 events are parked" };
+const REASONS = { gone: "its response was 410", failing: "its tries fail", key_missing: "the key of its secret is missing: rotate the secret, then enable it", parked_full: "100 events are parked" };
 
 // The reason for a state, or nothing.
 function reason({ enabled, disabled_reason, stall_reason }) {
@@ -48,7 +48,7 @@ function values(form) {
     return { ...others, description: description.trim(), types: types.split(/[\s,]+/).filter(Boolean) };
 }
 
-// All tries of a dialog have one key: an answer that was lost makes no second endpoint.
+// All tries of a dialog have one key: after a lost response, no second endpoint is created.
 const idempotencyKey = () => el("input", { type: "hidden", name: "key", value: newKey() });
 
 function create(view) {
@@ -138,13 +138,13 @@ function actions(view, path, endpoint, etag) {
     const ask = (name, text, act, more) => confirmButton(view, name, { text, act, ...more });
     return [
         ask("Ping", "One webhook.ping is sent now. A success ends a stall.", () => post("ping"), { then: async ({ data }) => {
-            await dialog({ title: "The answer to the ping", body: p(outcome(data), ` after ${number(data.duration_ms)} ms`) });
+            await dialog({ title: "The result of the ping", body: p(outcome(data), ` after ${number(data.duration_ms)} ms`) });
             view.reload();
         } }),
         ask("Edit", "Events that are being sent just now, up to 200, may arrive twice.", (form) => put(values(form)), { fields: () => fields(endpoint), confirm: "Save" }),
         enabled
-            ? ask("Disable", "Nothing is sent to it. Once enabled, it goes on where it stopped, as far as events are kept.", () => put({ enabled: false }), { danger: true })
-            : ask("Enable", `It goes on where it stopped: ${number(behind)} events ago.`, () => put({ enabled: true })),
+            ? ask("Disable", "Nothing is sent to it. Once enabled, it continues where it stopped, as far as events are kept.", () => put({ enabled: false }), { danger: true })
+            : ask("Enable", `It continues where it stopped: ${number(behind)} events ago.`, () => put({ enabled: true })),
         parked + given_up > 0 && ask("Resend all", `All ${number(parked + given_up)} parked and given-up events are sent at once, with ten new tries.`, () => post("resend", { all: true })),
         ask("Rewind", `Everything since a time is sent, again if it was sent before.${behind ? ` It is ${number(behind)} events behind: those before that time are never sent.` : ""}`, (form) => post("rewind", { since: new Date(`${form.elements.since.value}Z`) }), {
             danger: behind > 0, fields: () => [input("Since, in UTC", { name: "since", type: "datetime-local", step: 1, required: true })],

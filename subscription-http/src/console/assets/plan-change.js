@@ -13,7 +13,7 @@ export function planChange(context, { name: title }) {
     let asked = 0;
     let answer;
 
-    // The quote of what is chosen. Only the last one that was asked for is shown.
+    // The quote of what is chosen. Only the last one that was requested is shown.
     const quote = async (form) => {
         const chosen = choice(form, record);
         const turn = (asked += 1);
@@ -32,7 +32,7 @@ export function planChange(context, { name: title }) {
     };
     const see = (chosen, quote) => {
         seen = { text: JSON.stringify(chosen), quote };
-        replace(area, el("h3", {}, "What it costs"), quoteFacts(quote, plans));
+        replace(area, el("h3", {}, "Costs"), quoteFacts(quote, plans));
     };
 
     return ask(context, {
@@ -58,7 +58,7 @@ export function planChange(context, { name: title }) {
         explain: (error, form) => {
             if (error.code !== "quote_changed") return explain(error, form, context);
             see(choice(form, record), error.body.quote);
-            return wrong("It costs something else by now, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
+            return wrong("The costs have changed, or the quote was too old. Nothing was done. The new quote is above: to accept it, press again.");
         },
         done: () => result(context, answer),
     });

@@ -58,7 +58,7 @@ function axes(chart, width, steps) {
             return svg("text", { x: end ? width - 2 : round(x(at)), y: HEIGHT - 6, "text-anchor": end ? "end" : "middle" }, chart.labels[at]);
         }),
     ];
-    // What the pointer shows: all numbers of one month.
+    // The numbers of one month, shown where the pointer is.
     const hover = chart.labels.map((label, at) => svg("rect", { class: "hover", x: round(x(at) - band / 2), y: top, width: round(band), height: bottom - top },
         svg("title", {}, [label, ...drawn(chart).map(({ name, values, show }) => `${name}: ${show(values[at], at)}`)].join("\n"))));
     return { x, y, band, nodes, hover };

@@ -28,14 +28,14 @@ async function attempts(payments, signal) {
 const STEPS = {
     ended: "It ends", started: "It starts", plan_changed: "The plan changes", paused: "It pauses", periods_skipped: "Missed periods are skipped",
     period_started: "A new period starts", resumed: "It resumes", lapsed: "It expires, as its first payment is not paid",
-    dunning_ended: "If no retry succeeds", payment_retried: "The payment is asked for again", reminded: "A reminder is sent", corrected: "It is corrected",
+    dunning_ended: "If no retry succeeds", payment_retried: "The payment is due again", reminded: "A reminder is sent", corrected: "It is corrected",
 };
 
 const item = (at, attributes, ...nodes) => ({ at, node: el("li", attributes, time(at), el("div", {}, ...nodes)) });
 const newestFirst = (items) => items.sort((one, other) => (one.at < other.at ? 1 : one.at > other.at ? -1 : 0)).map(({ node }) => node);
 
 const step = ({ at, step, status, ask }) => item(at, { class: "coming" }, STEPS[step], " ", pill(status),
-    ask && el("div", {}, `asks for ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`));
+    ask && el("div", {}, `creates a payment of ${money(ask.amount, ask.currency)}, ${words(ask.kind)} for ${period(ask.period_start, ask.period_end)}`));
 
 // An event in words.
 function eventText({ type, change }, plans) {
