@@ -1925,7 +1925,7 @@ export interface components {
         FiguresByMonth: {
             /** @description The moment of the figures of the current month. */
             as_of: components["schemas"]["Timestamp"];
-            /** @description The number of payments without a period. They are only in `payments`. */
+            /** @description The number of payments without a period. They count in `payments` of the month in which they were created, and in no other figure. */
             without_period: components["schemas"]["Count"];
             /** @description The months, oldest first. The last one is the current month. */
             data: components["schemas"]["MonthFigures"][];
@@ -2491,7 +2491,7 @@ export interface components {
             order?: components["schemas"]["ProviderObjectId"];
             /**
              * Format: uuid
-             * @description The user who owns the subscription, also if the customer is bound to another user.
+             * @description The user to make the owner of the subscription if it is new here, even if the provider's customer is bound to another user.
              */
             user_id?: string;
         };

@@ -133,7 +133,7 @@ pub struct NewClient {
 
 impl NewClient {
     /// Checks that a public client has no scope that needs a secret, and that a confidential client has no
-    /// web origins: a page cannot keep a secret.
+    /// web origins: a web page cannot keep a secret.
     pub fn check(&self) -> Result<(), Faults> {
         check_calls(self.kind, &self.scopes, &self.origins).into_result()
     }
@@ -151,7 +151,7 @@ fn check_calls(
         faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
     }
     if kind == ClientKind::Confidential && !origins.is_empty() {
-        let message = "must be empty for a confidential client: a page cannot keep its key";
+        let message = "must be empty for a confidential client: a web page cannot keep the client's key secret";
         faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("origins"));
     }
     faults

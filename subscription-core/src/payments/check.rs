@@ -17,7 +17,7 @@ impl Payment {
             checked.unwrap_or_else(|fault| faults.push(fault));
         }
         if self.status.is_settled() && !self.settled {
-            let message = format!("must be true: it is {}", self.status);
+            let message = format!("must be true: the status of the payment is {}", self.status);
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("settled"));
         }
         faults.into_result()

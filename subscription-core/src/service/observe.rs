@@ -82,8 +82,8 @@ impl SubscriptionService {
         Ok(ObservedChanges { changes, is_second_live })
     }
 
-    /// Gives an observed subscription its live key, if the key is free. Returns false if the subscription is live and
-    /// another live subscription has the key.
+    /// Sets the `live_key` of an observed subscription (a user has at most one live subscription with it), unless
+    /// another live subscription has it. Returns false if both are live.
     async fn follow_live_key(
         &self,
         before: Option<&Subscription>,

@@ -55,7 +55,7 @@ pub struct Subscription {
     pub is_active: bool,
     /// When the next period starts and must be paid; `None` if the subscription does not renew.
     pub renews_at: Option<Timestamp>,
-    /// When the subscription begins: it grants no access before.
+    /// When the subscription begins: it grants no access before that.
     pub starts_at: Timestamp,
     /// When the subscription ends: it grants no access from then on, whatever its status. `None` if it has no end.
     pub ends_at: Option<Timestamp>,

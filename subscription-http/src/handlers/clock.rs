@@ -54,7 +54,7 @@ fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), Inpu
             fields.note(InvalidValue::new(FaultCode::Required, "is required, or by").at("to"));
         }
         [true, true] => {
-            let message = "must not be sent together with to";
+            let message = "must not be sent together with the field `to`";
             fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at("by"));
         }
         _ => {}

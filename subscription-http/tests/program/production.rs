@@ -281,7 +281,7 @@ fn a_client_of_the_file_is_not_added_by_command_too() {
     let (output, errors) = run(command_in(&folder).args(add));
 
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("web is a client of the settings file"), "{errors}");
+    assert!(errors.contains("the client web is defined in the settings file"), "{errors}");
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn of_payments() -> Vec<Case> {
         ),
         (
             vec![(line, "status", json!("succeeded")), (line, "settled", json!(false))],
-            "line 4: settled must be true: it is succeeded",
+            "line 4: settled must be true: the status of the payment is succeeded",
         ),
         (vec![(line, "version", json!(0))], "line 4: version must be 1 at least"),
         (

@@ -109,7 +109,7 @@ async fn refusals(store: &impl Movable) {
     assert_first(&more, &format!("line {}: more follows after the last line", end + 2));
 
     let fewer = refused(&forged(&file, |lines| drop(lines.remove(45)))).await;
-    let expected = format!("line {end}: the file has 19 payments where 20 were written");
+    let expected = format!("line {end}: the file has 19 payments, but its last line counts 20");
     assert_eq!(faults(&fewer), [expected]);
     let twice = refused(&forged(&file, |lines| lines[5] = lines[4].clone())).await;
     assert_first(&twice, "line 6: id must be greater than that of the line before");

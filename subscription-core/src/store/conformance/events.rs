@@ -293,7 +293,7 @@ pub async fn a_page_without_wanted_events_moves_on(store: Arc<dyn Store>) {
     assert_eq!(walked(&store, payments).await, [wanted]);
 }
 
-/// From the first event that is not forgotten to the newest, forgotten or not.
+/// The bounds of the feed: `first_kept` is the first event that is not deleted, `last` the newest one, deleted or not.
 pub async fn a_page_of_events_tells_the_bounds_of_the_feed(store: Arc<dyn Store>) {
     let bounds = async |after| {
         let page = store.events(&EventQuery::after(after, limit(1))).await.unwrap();

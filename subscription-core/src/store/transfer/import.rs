@@ -267,7 +267,8 @@ impl Import<'_> {
         for ((_, table), (written, found)) in KINDS.into_iter().zip(counts) {
             if written != found {
                 let name = table.name;
-                let fault = format!("the file has {found} {name} where {written} were written");
+                let fault =
+                    format!("the file has {found} {name}, but its last line counts {written}");
                 return self.check.faults.push(self.number, fault);
             }
         }

@@ -78,7 +78,8 @@ pub(crate) async fn run(mut command: ClientCommand, settings: &Settings) -> Resu
     if let ClientCommand::Add { name, id, .. } = &mut command {
         let new = id.take().map_or_else(|| slug(name), Ok)?;
         if settings.clients.iter().any(|client| client.id == new.as_str()) {
-            return Err(Failure(format!("{new} is a client of the settings file")));
+            let fault = format!("the client {new} is defined in the settings file");
+            return Err(Failure(format!("{fault}: choose another --id, or change it there")));
         }
         *id = Some(new);
     }

@@ -67,7 +67,7 @@ fn hint(payload: &JsonPath<'_>, name: Option<&str>) -> Result<Option<Hint>, Unma
     }))
 }
 
-/// Maps an object. A pause names its own meaning, so the setting for it is not used.
+/// Maps an object. A pause at Lemon Squeezy says itself whether the subscription continues, so `PauseMeans` is ignored.
 pub(crate) fn map(kind: ObjectKind, object: &Value, _: PauseMeans) -> Result<Finding, Unmapped> {
     let object = JsonPath::root(object);
     let (r#type, attributes) = (object.field("type"), object.field("attributes"));

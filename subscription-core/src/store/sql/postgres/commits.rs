@@ -1,7 +1,7 @@
 //! Commits of change sets: each alone, or many as one statement.
 //!
-//! Sets of different callers are put together ([`super::groups`]): one round trip, one lock of the plan that all of them
-//! buy, one flush of the database's log.
+//! Change sets of different callers are committed as one statement ([`super::groups`]): one round trip, one lock of a
+//! plan that they all name, one flush of the write-ahead log.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,8 +38,8 @@ pub(crate) struct EndpointQueue {
     parked: ParkedEvents,
     /// The wanted events that were read but are not in the window yet.
     pending: VecDeque<Arc<RecordedEvent>>,
-    /// The events of the window that still have to be parked behind another event. They wait until fewer events are
-    /// parked.
+    /// The events of the window that still have to be parked behind another event. They wait until the number of
+    /// parked events is below the limit.
     unparked: VecDeque<Arc<RecordedEvent>>,
     /// The sequence up to which the feed was read.
     read_to: u64,
