@@ -26,10 +26,23 @@ const STORIES: &[Story] = &[
     Story {
         page: "README.md",
         part: Part::AllBut("Production"),
-        instead: &[(
-            "cargo run -p subscription-http -- --clock manual\n",
-            "subscription-http --clock manual --listen 127.0.0.1:8080 &\nuntil_ready 8080\n",
-        )],
+        instead: &[
+            // A smaller business, in less time.
+            (
+                "cargo run -p subscription-http -- --database sqlite://demo.db demo --until",
+                "subscription-http --database sqlite://demo.db demo --subscriptions 40 --until",
+            ),
+            (
+                "cargo run -p subscription-http -- --database sqlite://demo.db --clock manual \
+                 --clock-at 2025-06-30T00:00:00Z\n",
+                "subscription-http --database sqlite://demo.db --clock manual \
+                 --clock-at 2025-06-30T00:00:00Z --listen 127.0.0.1:8081 &\nuntil_ready 8081\n",
+            ),
+            (
+                "cargo run -p subscription-http -- --clock manual\n",
+                "subscription-http --clock manual --listen 127.0.0.1:8080 &\nuntil_ready 8080\n",
+            ),
+        ],
         told: &[
             r#""logged_in":true"#,
             r#""price":19.90"#,
