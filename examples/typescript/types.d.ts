@@ -93,7 +93,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the account of the signed-in user
-         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger one is deleted in several steps, even if the client disconnects; until it is deleted, other requests for the account get 409 `account_closing`. Any other id is 403, whether an account has it or not.
+         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger one is deleted in several steps, even if the client disconnects; until it is deleted, other requests for the account get 409 `account_closing`. The id of another user is 403, even if no account has it.
          */
         delete: operations["deleteMyAccount"];
         options?: never;
@@ -274,7 +274,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a subscription
-         * @description Its payments can still be read, by their ids and as the list of the subscription. If the clock manages the subscription, its open payments are cancelled.
+         * @description The payments of the deleted subscription can still be read, by their ids and in the list of its payments. If the clock manages the subscription, its open payments are cancelled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -822,7 +822,7 @@ export interface paths {
         get: operations["getWebhookEndpoint"];
         /**
          * Change an endpoint
-         * @description Changes only the fields in the body. An endpoint that is enabled or gets another URL is no longer stalled, and continues at its cursor.
+         * @description Changes only the fields in the body. An endpoint that is enabled or gets another URL is no longer stalled, and continues with the event after its `cursor`.
          */
         put: operations["updateWebhookEndpoint"];
         post?: never;
@@ -1525,7 +1525,7 @@ export interface components {
             blocked: boolean;
             /** @description When the next period starts and its payment is due. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the subscription starts. It grants no access before. */
+            /** @description When the subscription starts. It grants no access before that. */
             starts_at: components["schemas"]["Timestamp"];
             /** @description When the subscription ends. It grants no access from then on, in any status. */
             ends_at: components["schemas"]["NullableTimestamp"];
@@ -1573,7 +1573,7 @@ export interface components {
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description A status by name or alias; case does not matter. Default: `pending`. */
             status?: components["schemas"]["PaymentStatusInput"];
-            /** @description The purpose of the payment, for a payment that another system has requested. Needs a `period_start`. Default: `null`. */
+            /** @description The purpose of the payment, if it is for a period or a change of plan. Needs a `period_start`. Default: `null`. */
             kind?: components["schemas"]["NullablePaymentKind"];
             /** @description The start of the period that the payment is for. Needs a `kind`. */
             period_start?: components["schemas"]["NullableTimestampInput"];
@@ -1701,7 +1701,7 @@ export interface components {
         PlanChange: {
             /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, also if it has the plan already. If left out, the plan and the price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description If left out: the cycle of the plan in `subscription_plan_id`; without one, the cycle stays. The price is for one cycle and is not converted: to sell a year, send the yearly plan. */
+            /** @description If left out: the cycle of the plan in `subscription_plan_id`; if that is left out too, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. If left out, it stays. */
             quantity?: components["schemas"]["Quantity"];
@@ -1822,7 +1822,7 @@ export interface components {
             step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected" | "payment_retried";
             /** @description The status after the step. */
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description The payment that is requested with the step; null if there is none. */
+            /** @description The pending payment that the step creates; null if there is none. */
             ask: {
                 /** @enum {string} */
                 kind: "initial" | "renewal" | "proration";
@@ -1908,12 +1908,12 @@ export interface components {
                 /** @description The monthly recurring revenue that trials without `ends_at` will bring. Not in `mrr`. */
                 trial: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The plans, those with the most subscriptions that count first. */
+            /** @description The plans, ordered by the number of their subscriptions that count, the largest first. */
             plans: {
                 id: components["schemas"]["RecordId"];
                 slug: string;
                 name: string;
-                /** @description How many subscriptions to the plan count. */
+                /** @description The number of subscriptions to the plan that count. */
                 subscriptions: components["schemas"]["Count"];
                 money: {
                     currency: components["schemas"]["NullableCurrency"];
@@ -1974,7 +1974,7 @@ export interface components {
             /** @description The monthly recurring revenue by currency. */
             money: {
                 currency: string;
-                /** @description The monthly revenue from the payments with a period that contains the moment. */
+                /** @description The monthly revenue from the payments with a period that contains the end of the month; for the current month, `as_of`. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from payments that failed and will be retried. */
                 at_risk: components["schemas"]["TotalAmount"];
@@ -2228,7 +2228,7 @@ export interface components {
                 period_end?: string | null;
                 /**
                  * Format: int32
-                 * @description With `periods_skipped`: the number of periods for which no payment is requested.
+                 * @description With `periods_skipped`: the number of periods for which no payment is created.
                  */
                 count?: number;
                 /**
@@ -2348,7 +2348,7 @@ export interface components {
              * @description The user for whom the checkout was created.
              */
             user_id: string | null;
-            /** @description True if a caller sent the user. Then the customer can be bound to another user. */
+            /** @description True if a caller sent the user. This user then owns the subscription, even if the customer is bound to another user. */
             user_decides: boolean;
             /** @description The customer at the provider. */
             customer: string | null;
@@ -2988,7 +2988,7 @@ export interface components {
         "if-none-match": string;
         /** @description The `auth_id` of the signed-in user. */
         auth_id: string;
-        /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
+        /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
         slug: string;
         /** @description The id of the subscription. 404 if it is not a UUID. */
         id: string;
@@ -3042,7 +3042,7 @@ export interface components {
         "subscription-sort": "created_at" | "-created_at" | "renews_at" | "-renews_at";
         /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
         email: string;
-        /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; a domain is in its ASCII form. */
+        /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
         "email-starts-with": string;
         /** @description The name of a configured payment provider. 404 if there is no such provider. */
         source: string;
@@ -3392,7 +3392,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3420,7 +3420,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3452,7 +3452,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -4104,7 +4104,7 @@ export interface operations {
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
                 email?: components["parameters"]["email"];
-                /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; a domain is in its ASCII form. */
+                /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
                 email_starts_with?: components["parameters"]["email-starts-with"];
                 /** @description Only users with one of these ids. */
                 id?: components["parameters"]["user-ids"];
@@ -4253,7 +4253,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. Any other text is 404. */
+                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;

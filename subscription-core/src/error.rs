@@ -131,7 +131,7 @@ pub enum Forbidden {
     #[error("the e-mail address is not verified")]
     EmailNotVerified,
     /// The account belongs to another user.
-    #[error("the account is not that of the caller")]
+    #[error("the auth_id is not that of the signed-in user")]
     AuthIdMismatch,
 }
 
@@ -230,7 +230,7 @@ pub enum Conflict {
         Box<Quote>,
     ),
     /// The identity already has an account.
-    #[error("the identity has an account")]
+    #[error("the identity already has an account")]
     AccountExists,
     /// Another account has the e-mail address.
     #[error("another account has this e-mail address")]

@@ -343,7 +343,7 @@ impl FromStr for TypePattern {
         let Some((kind, changes)) = TYPES.into_iter().find(|(kind, _)| named == Some(kind)) else {
             let kinds = TYPES.map(|(kind, _)| kind).join(", ");
             return refused(format!(
-                "must be *, or a type such as plan.created or plan.*, of {kinds}"
+                "must be *, or a type such as plan.created or plan.*; the kinds are {kinds}"
             ));
         };
         let pattern = Self { kind: Some(kind), change: None, status: None };
@@ -352,7 +352,7 @@ impl FromStr for TypePattern {
         }
         let Some(change) = changes.iter().copied().find(|name| change == Some(name)) else {
             return refused(format!(
-                "must be {kind}.* or {kind}.CHANGE, with one of {}",
+                "must be {kind}.* or {kind}.CHANGE, where CHANGE is one of {}",
                 changes.join(", ")
             ));
         };
@@ -360,7 +360,7 @@ impl FromStr for TypePattern {
             status.and_then(|name| status_of(kind, name)).filter(|_| change == "status_changed");
         if status.is_some() && known.is_none() {
             return refused(format!(
-                "must be {kind}.{change}, or end with the new status of a status_changed"
+                "must be {kind}.{change}; only status_changed can have a third part, the new status"
             ));
         }
         Ok(Self { change: Some(change), status: known, ..pattern })

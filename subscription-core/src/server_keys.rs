@@ -20,7 +20,7 @@ pub enum BadKey {
     #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
     TooShort,
     /// The key, or a key with its number, was added before.
-    #[error("the key, or one of its number, is in the ring already")]
+    #[error("the key ring already has this key, or a key with its number")]
     Repeated,
     /// Shared secrets and key pairs cannot be used together: a public key could be used as a secret.
     #[error("shared secrets and key pairs cannot be used together")]

@@ -54,9 +54,9 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     let renews_at = subscription.renews_at;
     let trial_ends_at = subscription.trial_ends_at();
     match (currency, price) {
-        (None, _) => fault(required("currency", "is required to be billed by the clock")),
+        (None, _) => fault(required("currency", "is required if the clock bills the subscription")),
         (Some(_), None) => {
-            fault(required("price", "is required: the plan has none in this currency"));
+            fault(required("price", "is required: the plan has no price in this currency"));
         }
         (Some(currency), Some(price)) => {
             let credit = subscription.credit().unwrap_or_default();
@@ -81,19 +81,22 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     };
     let earliest = now.max(subscription.starts_at);
     if on_trial && trial_ends_at.is_some() && renews_at != trial_ends_at {
-        fault(out_of_range("renews_at", "must be trial_ends_at: the trial ends with the renewal"));
+        fault(out_of_range(
+            "renews_at",
+            "must be equal to trial_ends_at: the first renewal is at the end of the trial",
+        ));
     } else if on_trial && renews_at.is_none() {
         fault(required("trial_ends_at", "is required on trial"));
     } else if renews && renews_at.is_some_and(|at| at <= earliest) {
         let field = if on_trial && trial_ends_at.is_some() { "trial_ends_at" } else { "renews_at" };
-        fault(out_of_range(field, "must be in the future to be billed by the clock"));
+        fault(out_of_range(field, "must be in the future if the clock bills the subscription"));
     } else if renews_at.is_none()
         && subscription.billing_cycle != BillingCycle::ONE_TIME
         && !matches!(subscription.status, Cancelled | Expired)
     {
         fault(required(
             "renews_at",
-            "is required to be billed by the clock, unless it is one_time",
+            "is required if the clock bills the subscription, unless billing_cycle is one_time",
         ));
     }
     faults.into_result()

@@ -248,7 +248,7 @@ fn refuse_clock(managed_by: ManagedBy) -> Result<(), Error> {
     if managed_by == ManagedBy::Caller {
         return Ok(());
     }
-    let message = "must be caller: this service does not bill";
+    let message = "must be caller: billing is not enabled";
     let refused = InvalidValue::new(FaultCode::NotAllowedValue, message).at("managed_by");
     Err(Faults::from(refused).into())
 }

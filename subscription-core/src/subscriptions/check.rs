@@ -13,11 +13,11 @@ impl Subscription {
             faults.push(fault);
         }
         if self.ends_at.is_none() && self.ends_by_status() {
-            let message = format!("must be set: it is {}", self.status);
+            let message = format!("must be set: the status is {}", self.status);
             faults.push(InvalidValue::new(FaultCode::Required, message).at("ends_at"));
         }
         if self.is_active && self.blocked {
-            let message = "must not be true: it is blocked";
+            let message = "must not be true: the subscription is blocked";
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("is_active"));
         }
         self.billing_faults(&mut faults);

@@ -77,7 +77,7 @@ impl Metadata {
                 faults.push(InvalidValue::new(refused.code(), message).at(field()));
             }
             if read.iter().any(|(name, _)| **name == *key) {
-                let refused = InvalidValue::new(FaultCode::BadFormat, "must not be there twice");
+                let refused = InvalidValue::new(FaultCode::BadFormat, "must not be sent twice");
                 faults.push(refused.at(field()));
             }
             let value = value.and_then(|text| checked(&text, 0, VALUE_MAX, false).map(Box::from));

@@ -22,7 +22,7 @@ pub(crate) fn checked(
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {
-        let message = format!("must have at least {min} character(s) beside blanks");
+        let message = format!("must have at least {min} character(s) besides blanks");
         Err(InvalidValue::new(FaultCode::TooShort, message))
     } else if characters > max {
         let message = format!("must have at most {max} characters");
@@ -128,7 +128,7 @@ fn slug(text: &str) -> Result<&str, InvalidValue> {
     if text.bytes().all(allowed) && !text.starts_with('-') && !text.ends_with('-') {
         Ok(text)
     } else {
-        Err(InvalidValue::bad_format("must be of a-z, 0-9 and -, with no dash at either end"))
+        Err(InvalidValue::bad_format("must have only a-z, 0-9 and -, and no dash at either end"))
     }
 }
 

@@ -157,7 +157,7 @@ fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
 /// The reason why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 enum NotFetched {
-    #[error("only https is asked, or http on this machine, without a user in the URL")]
+    #[error("the URL must be https, or http on this machine, and must not have a user")]
     Unsafe,
     #[error("the value of a header must be visible ASCII characters")]
     Header,

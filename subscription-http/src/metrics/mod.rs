@@ -97,7 +97,7 @@ impl Metrics {
         let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(
             "requests",
-            "Requests by the status of their response; 499 for those whose caller went first",
+            "Requests by the status of their response; 499 if the caller disconnected before it",
             requests.clone(),
         );
         registry.register("request_seconds", "How long responses took", seconds.clone());

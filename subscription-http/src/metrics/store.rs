@@ -61,7 +61,7 @@ struct CacheCollector(CacheInvalidator);
 
 impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let hits = "Records that were in memory";
+        let hits = "Records that were read from memory";
         super::count(&mut encoder, "cache_hits", hits, self.0.hits())?;
         let misses = "Records that were not in memory and were read from the store";
         super::count(&mut encoder, "cache_misses", misses, self.0.misses())

@@ -137,7 +137,7 @@ fn until_metric(running: &Running, line: &str) {
 
 #[test]
 fn payments_that_nobody_reports_are_counted_and_after_a_week_in_the_log_once_a_day() {
-    let told = "payments are due, and nobody has reported them";
+    let told = "payments are due, but their results were not reported";
     let running = manual(&folder(), &["--database", "memory:"]);
     let id = subscribe(&running, "");
     until_metric(&running, "payments_to_collect 1\n");

@@ -134,7 +134,7 @@ fn a_store_that_has_anything_is_left_as_it_is() {
 #[test]
 fn what_cannot_be_shown_later_is_refused_with_the_reason() {
     for (flags, reason) in [
-        (["--database", "memory:"], "ends with this command"),
+        (["--database", "memory:"], "lost when this command ends"),
         (["--mode", "production"], "development mode"),
         (["--subscriptions", "0"], "1..=100000"),
     ] {

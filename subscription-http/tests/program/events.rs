@@ -111,7 +111,7 @@ fn what_cannot_be_read_is_told_on_standard_error() {
     }
     for (api, message) in [
         ("http://127.0.0.1:1", "http://127.0.0.1:1/events: the document could not be fetched"),
-        ("http://shop.example", "only https is asked, or http on this machine"),
+        ("http://shop.example", "the URL must be https, or http on this machine"),
         ("shop", "--api"),
     ] {
         let (output, errors) = run(command_in(&folder()).args(["events", "--api", api]));

@@ -129,7 +129,12 @@ fn a_signature_is_checked_without_a_server() {
         (&*text, flags(id, &old_at, &old_signature), body, "too long ago"),
         (&*text, flags(id, "soon", &signature), body, "not a number of seconds"),
         (&*text, flags(id, &at, ""), body, "is missing"),
-        ("no base64", flags(id, &at, &signature), body, "the secret must be whsec_ and base64"),
+        (
+            "no base64",
+            flags(id, &at, &signature),
+            body,
+            "the secret must be whsec_ followed by base64",
+        ),
     ] {
         let (is_right, errors) = verify(secret, None, &flags, body);
         assert!(!is_right && errors.contains(message), "{message}: {errors}");

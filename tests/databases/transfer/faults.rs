@@ -125,11 +125,11 @@ async fn all_at_once(store: &impl Movable) {
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 
     let expected = [
-        "line 2: version must be 1 at least",
-        "line 3: subscription_plan_id names no plan of the file",
-        "line 3: user_id names no user of the file, and the file has users",
+        "line 2: version must be at least 1",
+        "line 3: subscription_plan_id is not the id of a plan in the file",
+        "line 3: user_id is not the id of a user in the file, although the file has users",
         "line 4: amount must be more than 0",
-        "line 6: user_id names no user of the file",
+        "line 6: user_id is not the id of a user in the file",
         "line 15: sequence must not be greater than the feed of line 1",
     ];
     assert_eq!(faults(&refused), expected);
@@ -167,12 +167,15 @@ fn of_subscriptions() -> Vec<Case> {
         ),
         (
             vec![(line, "status", json!("cancelled"))],
-            "line 3: ends_at must be set: it is cancelled",
+            "line 3: ends_at must be set: the status is cancelled",
         ),
-        (vec![(line, "status", json!("expired"))], "line 3: ends_at must be set: it is expired"),
+        (
+            vec![(line, "status", json!("expired"))],
+            "line 3: ends_at must be set: the status is expired",
+        ),
         (
             vec![(line, "is_active", json!(true)), (line, "blocked", json!(true))],
-            "line 3: is_active must not be true: it is blocked",
+            "line 3: is_active must not be true: the subscription is blocked",
         ),
         (
             vec![(line, "managed_by", json!("clock")), (line, "billing", json!(null))],
@@ -188,7 +191,7 @@ fn of_subscriptions() -> Vec<Case> {
         ),
         (
             vec![(line, "billing", json!(SCHEDULED.replace("PLAN", NOBODY)))],
-            "line 3: billing.scheduled_change names no plan of the file",
+            "line 3: billing.scheduled_change has a plan that is not in the file",
         ),
         (
             vec![(line, "billing", json!("{"))],
@@ -212,7 +215,7 @@ fn of_payments() -> Vec<Case> {
             vec![(line, "status", json!("succeeded")), (line, "settled", json!(false))],
             "line 4: settled must be true: the status of the payment is succeeded",
         ),
-        (vec![(line, "version", json!(0))], "line 4: version must be 1 at least"),
+        (vec![(line, "version", json!(0))], "line 4: version must be at least 1"),
         (
             vec![(line, "asked", json!(ASKED.replace("END", "2025-01-31T00:00:00Z")))],
             "line 4: period_end must be after period_start",
@@ -386,7 +389,8 @@ async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
     let refused = store.move_in(&file).await.unwrap_err();
     store.move_in_with(&file, ImportOptions::default().for_any_user()).await.unwrap();
 
-    let expected = "line 3: user_id names no user of the file, and the file has users";
+    let expected =
+        "line 3: user_id is not the id of a user in the file, although the file has users";
     assert_eq!(faults(&refused), [expected]);
     assert_eq!(store.moved_out().await, file);
 }

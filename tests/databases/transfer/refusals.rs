@@ -112,7 +112,7 @@ async fn refusals(store: &impl Movable) {
     let expected = format!("line {end}: the file has 19 payments, but its last line counts 20");
     assert_eq!(faults(&fewer), [expected]);
     let twice = refused(&forged(&file, |lines| lines[5] = lines[4].clone())).await;
-    assert_first(&twice, "line 6: id must be greater than that of the line before");
+    assert_first(&twice, "line 6: id must be greater than in the previous line");
     let disorder = refused(&forged(&file, |lines| lines.swap(end - 2, 1))).await;
     assert_first(&disorder, "line 3: plans come before events");
     let feed = refused(&forged(&file, |lines| lines.swap(end - 2, end - 1))).await;

@@ -82,7 +82,7 @@ fn an_empty_or_unreadable_secret_is_refused() {
     {
         let refused = text.parse::<Secret>().unwrap_err();
 
-        assert_eq!(refused.to_string(), "must be whsec_ and base64", "{text:?}");
+        assert_eq!(refused.to_string(), "must be whsec_ followed by base64", "{text:?}");
     }
 }
 

@@ -188,7 +188,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
             }
             Err(error) if is_one_too_many(&error) => {
                 if self.set_refused_at(Some(Instant::now())).is_none() {
-                    tracing::warn!(%error, "too many connections: callers wait for those that are open");
+                    tracing::warn!(%error, "the database refuses another connection: callers wait for an open one");
                 }
                 Ok(None)
             }

@@ -70,7 +70,7 @@ impl Check {
             Record::User(user) => drop(self.users.insert(user.id)),
             Record::Session(session) => {
                 if !self.is_partial && !self.users.contains(&session.user_id) {
-                    self.faults.push(line, "user_id names no user of the file");
+                    self.faults.push(line, "user_id is not the id of a user in the file");
                 }
             }
             Record::Client(client) => self.rules(line, client.check()),
@@ -105,11 +105,12 @@ impl Check {
     fn subscription(&mut self, line: u64, subscription: &Subscription) {
         if subscription.status != SubscriptionStatus::Expired {
             if !self.is_partial && !self.plans.contains(&subscription.subscription_plan_id) {
-                self.faults.push(line, "subscription_plan_id names no plan of the file");
+                self.faults.push(line, "subscription_plan_id is not the id of a plan in the file");
             }
             let scheduled = subscription.scheduled_plan_id();
             if !self.is_partial && scheduled.is_some_and(|plan| !self.plans.contains(&plan)) {
-                self.faults.push(line, "billing.scheduled_change names no plan of the file");
+                self.faults
+                    .push(line, "billing.scheduled_change has a plan that is not in the file");
             }
             self.live.push((line, subscription.user_id));
         }
@@ -132,7 +133,10 @@ impl Check {
             return;
         }
         for (line, _) in self.live.iter().filter(|(_, user)| !self.users.contains(user)) {
-            self.faults.push(*line, "user_id names no user of the file, and the file has users");
+            self.faults.push(
+                *line,
+                "user_id is not the id of a user in the file, although the file has users",
+            );
         }
     }
 
@@ -144,7 +148,7 @@ impl Check {
 
     fn version(&mut self, line: u64, version: Version) {
         if version == Version::NEW {
-            self.faults.push(line, "version must be 1 at least");
+            self.faults.push(line, "version must be at least 1");
         }
         self.number(line, "version", version.get());
     }

@@ -202,7 +202,7 @@ impl Import<'_> {
                 if let Record::User(user) = record
                     && fields.text_of("email_key").as_deref() != Some(user.email.key())
                 {
-                    self.check.faults.push(self.number, "email_key must be that of email");
+                    self.check.faults.push(self.number, "email_key does not belong to email");
                 }
                 self.expect_order(&values, table);
                 if let Record::Document(document) = record {
@@ -227,7 +227,7 @@ impl Import<'_> {
         };
         let key: Vec<_> = values.iter().take(table.key).map(bytes).collect();
         if key <= self.key {
-            let fault = "must be greater than that of the line before";
+            let fault = "must be greater than in the previous line";
             self.check
                 .faults
                 .push(self.number, format!("{} {fault}", table.key_columns().join(", ")));

@@ -51,7 +51,8 @@ impl FromStr for Secret {
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let bytes = STANDARD.decode(text.strip_prefix(PREFIX).unwrap_or(text));
         let bytes = bytes.ok().filter(|bytes| !bytes.is_empty());
-        let bytes = bytes.ok_or_else(|| InvalidValue::bad_format("must be whsec_ and base64"))?;
+        let bytes =
+            bytes.ok_or_else(|| InvalidValue::bad_format("must be whsec_ followed by base64"))?;
         Ok(Self(bytes.into()))
     }
 }

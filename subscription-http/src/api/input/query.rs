@@ -44,7 +44,7 @@ impl Query {
             if !known.contains(&name.as_str()) {
                 let shown: String = name.chars().take(NAME_CHARS_SHOWN).collect();
                 let known = if known.is_empty() { "none".into() } else { known.join(", ") };
-                return Err(wrong(shown, format!("is unknown; there is {known}")));
+                return Err(wrong(shown, format!("is unknown; the known parameters are: {known}")));
             }
             let before = self.0.iter().take(nth).any(|(other, _)| other == name);
             if before && !repeatable.contains(&name.as_str()) {

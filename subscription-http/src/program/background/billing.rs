@@ -113,7 +113,7 @@ impl BillingJob {
         self.metrics.billed(&advanced, begun.elapsed());
         self.state.failed.store(advanced.failed, Ordering::Relaxed);
         if let Some(error) = &advanced.failure {
-            tracing::warn!(steps = advanced.failed, error, "steps of the billing failed");
+            tracing::warn!(steps = advanced.failed, error, "billing steps failed");
         }
         if advanced.periods_skipped > 0 {
             let periods = advanced.periods_skipped;
@@ -147,7 +147,7 @@ impl BillingJob {
         let mut warned_at = self.state.warned_at.lock().await;
         if now.since(oldest) > WEEK && warned_at.is_none_or(|at| now.since(at) >= DAY) {
             *warned_at = Some(now);
-            tracing::warn!(payments, %oldest, "payments are due, and nobody has reported them");
+            tracing::warn!(payments, %oldest, "payments are due, but their results were not reported");
         }
         *counted = Some(Instant::now());
         Ok(())

@@ -87,8 +87,8 @@ pub(crate) async fn health(Listen(mut address): Listen) -> Result<(), Failure> {
     }
     if !address.ip().is_loopback() {
         return Err(Failure(format!(
-            "health asks over the loopback interface, and the server listens on {address} alone: \
-             listen on all addresses, or ask GET /health/ready there"
+            "the command health connects to the loopback address, but the server listens on \
+             {address} only: listen on all addresses, or send GET /health/ready to that address"
         )));
     }
     let api = format!("http://{address}").parse()?;

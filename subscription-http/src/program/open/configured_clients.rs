@@ -76,7 +76,7 @@ impl Configured {
             let gone = auth.refuse_unconfigured(&named).await;
             for client in gone.map_err(|error| failed("*", error))? {
                 let id = &client.id;
-                tracing::warn!(client = %id, "a client left the settings file and is refused");
+                tracing::warn!(client = %id, "a client is no longer in the settings file and is refused");
             }
         }
         Ok(())

@@ -236,7 +236,7 @@ pub(crate) async fn authentication(
     settings: &Settings,
 ) -> Result<(Opened, Authentication), Failure> {
     let key_file = KeyFile::find(settings)?
-        .ok_or_else(|| Failure::new("there are no keys yet: subscription-http key rotate"))?;
+        .ok_or_else(|| Failure::new("there are no keys yet: run subscription-http key rotate"))?;
     let opened = Opened::new(settings, false).await?;
     let keys = key_file.into_keys()?;
     let billing = service(settings, &opened);

@@ -19,7 +19,7 @@ pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
 /// The keys of `[billing]`, with their help texts.
 #[rustfmt::skip] // A row is a line.
 pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
-    ("dunning", "when a failed payment is tried again, each time after the failure before, at most 15 times [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
+    ("dunning", "when a failed payment is tried again, each time counted from the previous failure, at most 15 times [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
     ("after_dunning", "what a subscription becomes if no try is left: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
     ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (within 23 hours) [default: \"at_start\"]"),
     ("remind_before", "when an event announces the end of a trial or a renewal, or \"off\" [default: \"P3D\"]"),

@@ -121,7 +121,7 @@ impl Commits {
     ) -> Result<(), Refusal> {
         let rows = self.fetch(statement.bound).await.map_err(|error| refusal(error, changes))?;
         let Some(row) = rows.first() else { return Ok(()) };
-        let unknown = || unavailable("a commit was refused for no known record");
+        let unknown = || unavailable("a commit was refused, but none of its records has changed");
         Err(conflict_of(row, &statement.checked)?.unwrap_or_else(unknown).into())
     }
 

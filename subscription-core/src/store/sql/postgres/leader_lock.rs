@@ -157,7 +157,7 @@ async fn prove(options: &PgConnectOptions) -> Result<(), sqlx::Error> {
 /// Logs that other instances use the same session, or that this session is not the one that was opened.
 fn is_shared() -> sqlx::Error {
     tracing::error!(
-        "the connection is shared with others: this instance does no background work. \
+        "a pooler shares the connection of the leader lock: this instance does no background work. \
          Set pool_mode = session in PgBouncer, or connect to PostgreSQL itself"
     );
     sqlx::Error::Protocol("the session is shared".to_owned())

@@ -53,7 +53,9 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         return Err(Failure::new("invented users cannot sign in: use development mode"));
     }
     if settings.database()? == Database::Memory {
-        return Err(Failure::new("memory: ends with this command: name another --database"));
+        return Err(Failure::new(
+            "records in memory are lost when this command ends: name another --database",
+        ));
     }
     let until = demo.until.unwrap_or_else(|| SystemClock.now());
     let opened = Opened::new(settings, false).await?;
