@@ -230,7 +230,7 @@ fn of_others() -> Vec<Case> {
     vec![
         (
             vec![(USER, "email_key", json!("other@example.com"))],
-            "line 5: email_key must be that of email",
+            "line 5: email_key does not belong to email",
         ),
         (
             vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
