@@ -139,18 +139,23 @@ impl SqliteStore {
     }
 }
 
+/// Logs the text of a statement, without the bound values: they may be personal data.
+fn log(statement: &Statement) {
+    tracing::trace!(statement = %statement.text, "reads");
+}
+
 impl Dialect for Sqlite {
     type Row = SqliteRow;
 
     async fn rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
-        // Only the text is logged: bound values may be personal data.
-        tracing::trace!(statement = %statement.text, "reads");
+        log(&statement);
         self.readers.rows(statement).await
     }
 
     async fn slow_rows(&self, statement: Statement) -> Result<Vec<SqliteRow>, StoreError> {
         let turn = Arc::clone(&self.slow_reads).lock_owned().await;
         let readers = Arc::clone(&self.readers);
+        log(&statement);
         // A task of its own has the turn: SQLite continues with the statement of a caller who is cancelled.
         let rows = tokio::spawn(async move {
             let rows = readers.rows(statement).await;
