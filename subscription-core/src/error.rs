@@ -125,7 +125,7 @@ pub enum Forbidden {
     #[error("the client lacks the scope {0}")]
     ScopeMissing(Scope),
     /// The identity token names another address.
-    #[error("the e-mail address is not the one of the identity")]
+    #[error("the e-mail address differs from the one in the token of the identity provider")]
     EmailMismatch,
     /// The identity provider has not verified the address.
     #[error("the e-mail address is not verified")]

@@ -54,7 +54,7 @@ pub enum Actor {
     Client(Slug),
     /// A user who changed a record of their own.
     User(UserId),
-    /// A background job that does work which is due.
+    /// The service itself, when a step or other work is due.
     Clock,
     /// A payment provider, by the name of its source.
     Provider(Slug),

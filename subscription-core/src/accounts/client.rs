@@ -92,8 +92,8 @@ pub struct Client {
     pub origins: BTreeSet<WebOrigin>,
     /// The source of the client's registration.
     pub source: ClientSource,
-    /// When a server started whose settings file no longer listed the client. The client is refused until a settings
-    /// file lists it again.
+    /// The time of the first start of a server whose settings file did not list the client any more; `None` if the file
+    /// lists it. Until a file lists it again, the client is refused.
     pub left_at: Option<Timestamp>,
     /// When the client was created.
     pub created_at: Timestamp,

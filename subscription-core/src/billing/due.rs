@@ -1,4 +1,4 @@
-//! The time at which the clock must look at a subscription, and the step that is due then.
+//! The time of the next step of a subscription by the clock, and the step that is due then.
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -10,7 +10,7 @@ use crate::subscriptions::{
 };
 use crate::values::Timestamp;
 
-/// When the clock must look at a subscription: at its earliest step, but not before its last write. `None` if
+/// When the clock takes the next step of a subscription: at its earliest step, but not before its last write. `None` if
 /// the clock does not manage it, or it has no further step.
 pub fn next_action_at(subscription: &Subscription, policy: &Policy) -> Option<Timestamp> {
     let (at, _) = earliest(subscription, policy, subscription.updated_at)?;

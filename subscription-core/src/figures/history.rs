@@ -81,8 +81,8 @@ impl Subscriptions {
 /// The monthly amounts that were paid for a subscription.
 #[derive(Debug)]
 struct Paid {
-    /// The first end of a month that was paid for before the first stored month, in microseconds; `i64::MAX` if there
-    /// is none.
+    /// The earliest end of a month, before the first stored month, that a payment covers, in microseconds; `i64::MAX`
+    /// if there is none.
     earliest: i64,
     shares: Vec<Share>,
     /// The months whose ends are covered by payments that were read backwards, from the newest.

@@ -21,7 +21,7 @@ pub struct NewPayment {
     pub status: Option<PaymentStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// The purpose of the payment, for payments that another system requested. It requires a `period_start`.
+    /// The purpose of the payment, if it is for a period or a change of plan. It requires a `period_start`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<PaymentKind>,
     #[serde(skip_serializing_if = "Option::is_none")]

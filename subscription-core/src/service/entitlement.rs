@@ -52,8 +52,8 @@ impl Entitlement {
         all.into_iter()
     }
 
-    /// The quota of the plan that allows most. Quotas do not add up: two plans that overlap at an
-    /// upgrade are not worth both together.
+    /// The largest quota of the plans. Quotas are not added: after an upgrade, the old and the new plan may both grant
+    /// access for a while.
     pub fn node_quota(&self) -> NodeQuota {
         self.grants.iter().map(|grant| grant.plan.node_quota).max().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Writing what was observed at a payment provider: a subscription and payments, with their events.
+//! The change sets of observations at a payment provider: a subscription and payments, with their events.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Writing what the rules of billing decide: the subscription, the payment that is requested, and the open
+//! The change sets of the decisions of billing: the subscription, the payment that is requested, and the open
 //! payments that are cancelled, in one commit.
 
 use std::sync::Arc;

@@ -114,7 +114,7 @@ pub struct BillingState {
     /// The time since which the subscription has had a failed payment that is not paid yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_due_since: Option<Timestamp>,
-    /// When the clock must look at the subscription.
+    /// When the next step of the clock is due; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_action_at: Option<Timestamp>,
     /// The change that happens at the next renewal.
@@ -131,8 +131,8 @@ pub struct BillingState {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
     /// The state before the cancellation, if the subscription is cancelled; a resume restores it. `None` also after
-    /// the usual cancellation: see [`Cancellation::kept`]. A scheduled change stays where it is, and is hidden. Not
-    /// shown.
+    /// the usual cancellation: see [`Cancellation::kept`]. A scheduled change stays stored, but is not returned while
+    /// the subscription is cancelled. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Cancellation>,
     /// The moment at which no retry of a failed payment is left. Not shown.
@@ -232,8 +232,8 @@ impl BillingState {
     }
 
     /// The billing state of a subscription that the clock or a provider no longer manages. Price, currency, credit,
-    /// trial, the end of a pause and the state before a cancellation stay. If a cancelled subscription is past due,
-    /// its state before the cancellation says so.
+    /// trial, the end of a pause and the state before a cancellation stay. If a cancelled subscription has an
+    /// unpaid payment that failed, its state before the cancellation becomes past due.
     #[must_use]
     pub fn released(self) -> Self {
         let Self { price, currency, credit, trial_ends_at, resumes_at, mut cancelled, .. } = self;
@@ -293,6 +293,6 @@ of_billing! {
     resumes_at: Timestamp;
     /// The time since which the subscription has had a failed payment that is not paid yet.
     past_due_since: Timestamp;
-    /// When the clock must look at the subscription.
+    /// When the next step of the clock is due; `None` if there is none.
     next_action_at: Timestamp;
 }

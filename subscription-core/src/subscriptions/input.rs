@@ -262,12 +262,12 @@ fn note_misplaced(
     }
 }
 
-/// The input of a verb, which has no fields.
+/// An input without fields, for verbs such as resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoInput;
 
 impl NoInput {
-    /// Parses no text at all, or a JSON object without fields.
+    /// Parses an empty text, or a JSON object without fields.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         if json.is_empty() { Ok(Self) } else { Fields::parse(json)?.finish(Some(Self)) }
     }

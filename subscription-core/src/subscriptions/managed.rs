@@ -7,7 +7,7 @@ fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
     change.is_some_and(|change| change != current)
 }
 
-/// A change of fields that the clock or a provider manages.
+/// The error for a change of fields that only the manager of the subscription sets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
 pub struct Managed {

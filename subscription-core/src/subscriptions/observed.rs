@@ -27,7 +27,7 @@ pub struct ObservedSubscription {
     pub manage_url: Option<HttpsUrl>,
 }
 
-/// The next renewal by an observation.
+/// The next renewal as an observation reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
     /// It renews at this moment.
@@ -124,7 +124,7 @@ impl Subscription {
         next
     }
 
-    /// The billing state by an observation, without anything that the clock would act on.
+    /// The billing state as an observation reports it, without anything that the clock would act on.
     fn observed_billing(
         &self,
         observed: &ObservedSubscription,

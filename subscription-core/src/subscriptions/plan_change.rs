@@ -242,7 +242,7 @@ impl Quote {
 /// The way in which a change of plan is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settlement {
-    /// The subscription has these terms already, so that nothing is written.
+    /// The subscription has these terms already, so nothing is written.
     Unchanged,
     /// The change is scheduled for the next renewal.
     Scheduled,

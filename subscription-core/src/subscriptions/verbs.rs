@@ -48,7 +48,7 @@ pub enum Action {
     Unschedule,
 }
 
-/// The input that cancels a subscription: no text, or a JSON object.
+/// The input that cancels a subscription: an empty text, or a JSON object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CancelInput {
     /// When the subscription ends: see [`Action::Cancel`].
@@ -56,7 +56,7 @@ pub struct CancelInput {
 }
 
 impl CancelInput {
-    /// Parses no text at all, or a JSON object, and returns all its faults at once.
+    /// Parses an empty text or a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         if json.is_empty() {
             return Ok(Self::default());
@@ -67,7 +67,7 @@ impl CancelInput {
     }
 }
 
-/// The input that pauses a subscription: no text, or a JSON object.
+/// The input that pauses a subscription: an empty text, or a JSON object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PauseInput {
     /// When the pause begins: see [`Action::Pause`].
@@ -77,7 +77,7 @@ pub struct PauseInput {
 }
 
 impl PauseInput {
-    /// Parses no text at all, or a JSON object, and returns all its faults at once.
+    /// Parses an empty text or a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         if json.is_empty() {
             return Ok(Self::default());

@@ -91,22 +91,22 @@ impl ClockMetrics {
         registry.register("clock_leads", help, self.leads.clone());
         let help = "How far this machine's clock is from the database's";
         registry.register("clock_skew_seconds", help, self.skew_seconds.clone());
-        let help = "How long the step of the billing that is longest due has waited";
+        let help = "The longest wait of a due billing step";
         registry.register("clock_lag_seconds", help, self.lag_seconds.clone());
-        let help = "Steps that the billing took, by kind";
+        let help = "Billing steps that were taken, by kind";
         registry.register("clock_steps", help, self.steps.clone());
-        let help = "Steps of the billing that another write made impossible or superfluous";
+        let help = "Billing steps that were not taken, because another write came first";
         registry.register("clock_refused", help, self.refused.clone());
-        let help = "How long a round of the billing took";
+        let help = "How long a round of billing took";
         registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
         let help = "Periods that were missed for too long and get no payment";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
-        let help = "Payments that are due and not reported; 200 or more may be more";
+        let help = "Payments that are due and not reported; at most 200 of each status are counted";
         registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help = "How long the first payment that is not reported has been due";
+        let help = "How long the oldest payment that is not reported has been due";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
-        let help = "1 if the billing is paused";
+        let help = "1 if billing is paused";
         registry.register("billing_paused", help, self.billing_paused.clone());
     }
 }

@@ -67,7 +67,7 @@ impl ProviderMetrics {
         registry.register_collector(Box::new(CounterCollector(providers.clone())));
         let help = "Events of payment providers that wait or failed, by reason";
         registry.register("provider_events_waiting", help, self.waiting.clone());
-        let help = "How long the event of a payment provider that was longest due had waited";
+        let help = "The longest wait of a due event of a payment provider";
         registry.register("provider_event_lag_seconds", help, self.lag_seconds.clone());
         let help = "How long ago the last event of a payment provider came";
         registry.register("provider_last_event_seconds", help, self.last_event_seconds.clone());
@@ -85,7 +85,7 @@ type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 const COUNTS: [Count; 4] = [
     ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |counters| counters.signatures_refused),
     ("provider_unlisted", "Webhooks of types that are not followed", |counters| counters.unlisted),
-    ("provider_second_live", "Followed subscriptions that became a second live one of their user", |counters| counters.second_live),
+    ("provider_second_live", "Followed subscriptions that became a second live subscription of their user", |counters| counters.second_live),
     ("provider_drift", "Differences that a sync found in followed objects without open events", |counters| counters.drift),
 ];
 

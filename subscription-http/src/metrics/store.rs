@@ -32,7 +32,7 @@ const BUCKETS: [f64; 12] =
     [0.00002, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 
 impl StoreMetrics {
-    /// Also shows the hits and misses of the cache in front of the store.
+    /// These metrics, and the hits and misses of the cache in front of the store.
     #[must_use]
     pub fn cached(mut self, cache: &CacheInvalidator) -> Self {
         self.cache = Some(cache.clone());

@@ -69,14 +69,14 @@ fn counts(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fm
         .endpoints
         .iter()
         .map(|(endpoint, counters)| ([("endpoint", endpoint.to_string())], counters.given_up));
-    let help = "Events that were tried as often as there are tries";
+    let help = "Events that were given up after their last try";
     super::counts(encoder, "webhook_given_up", help, given_up)?;
     // A series that begins at 1 has no increase, so all of them begin at 0.
     let disabled = DisabledReason::ALL.into_iter().map(|reason| {
         let count = all_counters.disabled.get(&reason).copied().unwrap_or_default();
         ([("reason", reason.as_str())], count)
     });
-    let help = "Endpoints that sending has disabled, by reason";
+    let help = "Endpoints that the server disabled by itself, by reason";
     super::counts(encoder, "webhook_disabled", help, disabled)
 }
 

@@ -25,7 +25,7 @@ pub(super) static CODES: [Code; 63] = [
     (401, "refresh_token_invalid", "The refresh token was not issued by this service, or was issued to another client."),
     (401, "refresh_token_reused", "The refresh token was already used, so the session was ended: sign in again."),
     (403, "scope_missing", "The client does not have the scope that this operation needs."),
-    (403, "email_mismatch", "The e-mail address is not the one of the identity."),
+    (403, "email_mismatch", "The e-mail address differs from the one in the token of the identity provider."),
     (403, "email_not_verified", "The identity provider has not verified the e-mail address."),
     (403, "auth_id_mismatch", "The account does not belong to the signed-in user."),
     (404, "route_not_found", "The path does not exist."),

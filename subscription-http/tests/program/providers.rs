@@ -348,8 +348,8 @@ fn a_sync_that_cannot_begin_says_why() {
     let two = format!("{STRIPE}{other}");
     for (text, flags, told) in [
         ("", &[][..], "no payment provider is configured"),
-        (STRIPE, &["--source", "shop"], "--source shop is not configured: there is stripe"),
-        (&*two, &["--object", "sub_1"], "--object needs --source: there is shop, stripe"),
+        (STRIPE, &["--source", "shop"], "--source shop is not configured; configured: stripe"),
+        (&*two, &["--object", "sub_1"], "--object needs --source; configured: shop, stripe"),
         (STRIPE, &["--database", "memory:"], "memory: has no records to sync"),
         (&STRIPE.replace("rk_test", "rk_live"), &[], "is a key of live mode"),
         (STRIPE, &["--source", "My Shop"], "--source"),

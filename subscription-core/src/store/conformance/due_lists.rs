@@ -1,4 +1,4 @@
-//! Lists of due records: subscriptions that the clock must look at, and payments to collect or to retry.
+//! Lists of due records: subscriptions with a due step, and payments to collect or to retry.
 
 use std::sync::Arc;
 

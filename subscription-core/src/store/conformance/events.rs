@@ -42,7 +42,7 @@ pub async fn events_come_with_their_change(store: Arc<dyn Store>) {
     }
 }
 
-/// About every kind of record, every kind of change and every actor.
+/// Events with every kind of record, every kind of change and every actor.
 pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
     let subjects = [
         Subject::Plan(plan(1).id),

@@ -9,7 +9,7 @@ use crate::store::{
     Query, Record, Store, SubscriptionOrder, SubscriptionQuery,
 };
 
-/// More pages than any list of a case has.
+/// A list has fewer pages than this in every case, so a list that never ends makes the case fail.
 const PAGES_MAX: usize = 500;
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Ascending, Direction::Descending];
@@ -37,7 +37,7 @@ fn position(query: &Query, record: &Record) -> Position {
     }
 }
 
-/// The start of a page, its size and its direction.
+/// The position after which the page of a query begins, its size and its direction.
 fn window(query: &mut Query) -> (&mut Option<Position>, usize, Direction) {
     match query {
         Query::Plan(query) => (&mut query.after, query.limit.get(), query.direction),

@@ -12,13 +12,14 @@ pub(super) fn unavailable(source: impl Into<Cause>) -> StoreError {
     StoreError::Unavailable(source.into())
 }
 
-/// The same error, repeated without end: one for each change set.
+/// An iterator that returns the same error again and again: one for each change set.
 pub(super) fn outages(why: impl Into<Cause>) -> impl Iterator<Item = Result<(), StoreError>> {
     let why: Arc<dyn std::error::Error + Send + Sync> = why.into().into();
     std::iter::repeat_with(move || Err(unavailable(Arc::clone(&why))))
 }
 
-/// The error of the store for a database error that has no particular meaning.
+/// The store's error for a database error that is neither a conflict nor a taken value: damaged data, or an
+/// unavailable store.
 pub(in crate::store) fn failed(error: impl Borrow<sqlx::Error> + Into<Cause>) -> StoreError {
     let told = error.borrow();
     let unreadable = matches!(
@@ -60,8 +61,8 @@ pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     table.unique.iter().find(names).map(|(.., unique)| *unique)
 }
 
-/// The meaning of a failed write: the record exists already, another record has its unique value, or the database
-/// failed.
+/// The store's error for a failed write: the record exists already, another record has its unique value, or the
+/// database failed.
 pub(super) fn refused(error: sqlx::Error, write: &Record) -> StoreError {
     let key = write.key();
     match taken(&error, Table::of(&key)) {

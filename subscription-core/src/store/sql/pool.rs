@@ -200,7 +200,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the time, and returns the previous one.
+    /// Sets when the database last refused a connection, and returns the previous value.
     fn set_refused_at(&self, at: Option<Instant>) -> Option<Instant> {
         let mut refused_at = self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut refused_at, at)

@@ -24,13 +24,13 @@ pub const TOLERANCE: Duration = Duration::from_mins(5);
 const PREFIX: &str = "whsec_";
 const VERSION: &str = "v1,";
 
-/// The secret of an endpoint, which signs its deliveries. Its text is `whsec_` and base64; the prefix may be missing
-/// when the text is parsed.
+/// The secret of an endpoint, which signs its deliveries. Its text is `whsec_` followed by base64; the prefix may be
+/// missing when the text is parsed.
 #[derive(Debug, Clone)]
 pub struct Secret(SecretSlice<u8>);
 
 impl Secret {
-    /// The text of the secret: `whsec_` and base64.
+    /// The text of the secret: `whsec_` followed by base64.
     pub fn expose(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(self.0.expose_secret()))
     }

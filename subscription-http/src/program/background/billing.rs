@@ -25,7 +25,7 @@ use crate::program::commands::billing_pause;
 const LIMIT: usize = 200;
 const LIMIT_BESIDE_REQUESTS: usize = 20;
 
-/// How long after a request the job expects further requests.
+/// After a request of a client, rounds are smaller for this long, because more requests are likely to follow.
 const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 
 /// How often the payments to collect are counted.
@@ -160,8 +160,8 @@ impl Job for BillingJob {
         "billing"
     }
 
-    /// Executes one round. A stop waits at most for the commits of this round, which execute up to [`LIMIT`] steps
-    /// together.
+    /// Executes one round. It does not end early when the server stops: it is short, because it executes at most
+    /// [`LIMIT`] steps.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let Ok(_turn) = self.state.turn.try_lock() else {
             return Ok(Next::At(self.billing.service().now()));

@@ -70,11 +70,11 @@ fn chosen(names: &[Slug], source: Option<Slug>, is_one: bool) -> Result<Vec<Slug
             "no payment provider is configured: the settings file (--config) needs [providers.NAME]",
         )),
         Some(source) if !names.contains(&source) => {
-            Err(Failure(format!("--source {source} is not configured: there is {}", known())))
+            Err(Failure(format!("--source {source} is not configured; configured: {}", known())))
         }
         Some(source) => Ok(vec![source]),
         None if is_one && names.len() > 1 => {
-            Err(Failure(format!("--object needs --source: there is {}", known())))
+            Err(Failure(format!("--object needs --source; configured: {}", known())))
         }
         None => Ok(names.to_vec()),
     }

@@ -91,7 +91,8 @@ fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> 
     Ok((payments, elsewhere <= 0))
 }
 
-/// A payment with the id of `named`, in the currency that `place` has; `None` if its amount is 0.
+/// A payment of `units`: its id is the id of the object `named`, its currency that of the object `place`. `None` if its
+/// amount is 0.
 fn payment(
     named: &JsonPath<'_>,
     place: &JsonPath<'_>,
