@@ -308,7 +308,7 @@ async fn the_query_of_a_list_takes_the_documented_parameters_and_no_others() {
         let caller = (&world, &ann);
         let refused = call(caller, operation, "GET", &format!("{path}?none=1"), "").await;
         let detail = text(&refused.json()["detail"]);
-        let (_, known) = detail.split_once("there is ").unwrap();
+        let (_, known) = detail.split_once("the known parameters are: ").unwrap();
         let mut named: Vec<_> = query.iter().map(|parameter| text(&parameter["name"])).collect();
         if named.is_empty() {
             named.push("none".into());
