@@ -181,3 +181,11 @@ fn the_sample_settings_can_be_read() {
         assert!(!errors.contains("identity") && !errors.contains("clients: "), "{errors}");
     }
 }
+
+/// The containers of compose.yaml read it as it is.
+#[test]
+fn the_settings_of_the_composed_containers_can_be_read() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/compose.toml");
+
+    said(command().arg("--config").arg(file).arg("openapi"));
+}
