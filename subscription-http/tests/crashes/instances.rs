@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -244,26 +244,62 @@ fn racing_refreshes_get_the_same_token() {
     }
 }
 
-/// The instances that serve, and those that are about to stop.
+/// The instances that serve, and those that are about to stop or to be killed.
 #[derive(Debug, Default)]
-struct Directory(Mutex<(Vec<SocketAddr>, Vec<SocketAddr>)>);
+pub(crate) struct Directory(Mutex<Addresses>);
+
+#[derive(Debug, Default)]
+struct Addresses {
+    serving: Vec<SocketAddr>,
+    ending: Vec<SocketAddr>,
+    killed: Vec<SocketAddr>,
+}
 
 impl Directory {
-    fn serves(&self, address: SocketAddr) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.push(address);
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ends(&self, address: SocketAddr) {
-        let (serving, ending) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        serving.retain(|serving| *serving != address);
-        ending.push(address);
+    pub(crate) fn serves(&self, address: SocketAddr) {
+        self.addresses().serving.push(address);
+    }
+
+    pub(crate) fn ends(&self, address: SocketAddr) {
+        let mut addresses = self.addresses();
+        addresses.serving.retain(|serving| *serving != address);
+        addresses.ending.push(address);
+    }
+
+    /// It ends, and an answer of it may break off.
+    pub(crate) fn is_killed(&self, address: SocketAddr) {
+        self.addresses().killed.push(address);
+        self.ends(address);
     }
 
     /// Another server for whoever was on one that ends.
     fn instead_of(&self, address: SocketAddr) -> SocketAddr {
-        let (serving, ending) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Addresses { serving, ending, .. } = &*self.addresses();
         assert!(ending.contains(&address), "a request failed on a server that goes on");
         serving[usize::from(address.port()) % serving.len()]
+    }
+
+    /// Whoever was on a server that ends goes to another one.
+    pub(crate) fn move_on(
+        &self,
+        trouble: &Trouble,
+        connection: &mut Connection,
+    ) -> ControlFlow<()> {
+        match trouble {
+            Trouble::Unavailable => panic!("the store is not out of reach"),
+            Trouble::Busy => return ControlFlow::Continue(()),
+            Trouble::Cut(Cut::Within(begun)) => {
+                let is_killed = self.addresses().killed.contains(&connection.address);
+                assert!(is_killed, "an answer broke off: {begun}");
+            }
+            Trouble::Cut(Cut::Before | Cut::HungUp) => {}
+        }
+        *connection = Connection::new(self.instead_of(connection.address));
+        ControlFlow::Continue(())
     }
 }
 
@@ -277,20 +313,8 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
     for running in &instances.running {
         directory.serves(running.address);
     }
-    let killed = Mutex::new(Vec::new());
-    let move_on = |trouble: &Trouble, connection: &mut Connection| {
-        match trouble {
-            Trouble::Unavailable => panic!("the store is not out of reach"),
-            Trouble::Busy => return ControlFlow::Continue(()),
-            Trouble::Cut(Cut::Within(begun)) => {
-                let killed = killed.lock().unwrap_or_else(PoisonError::into_inner);
-                assert!(killed.contains(&connection.address), "an answer broke off: {begun}");
-            }
-            Trouble::Cut(Cut::Before | Cut::HungUp) => {}
-        }
-        *connection = Connection::new(directory.instead_of(connection.address));
-        ControlFlow::Continue(())
-    };
+    let move_on =
+        |trouble: &Trouble, connection: &mut Connection| directory.move_on(trouble, connection);
 
     let first = instances.running[0].address;
     let answered = under_load(&mut writers, first, move_on, |progress| {
@@ -299,11 +323,11 @@ fn instances_come_and_go_and_no_request_fails_but_those_on_the_one_that_goes() {
             directory.serves(address);
             progress.wait_for(20 + rng.below(60));
             let goes = instances.running.remove(0);
-            directory.ends(goes.address);
             if round % 2 == 0 {
-                killed.lock().unwrap_or_else(PoisonError::into_inner).push(goes.address);
+                directory.is_killed(goes.address);
                 goes.kill();
             } else {
+                directory.ends(goes.address);
                 goes.stop();
             }
             progress.wait_for(20);

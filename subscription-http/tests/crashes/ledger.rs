@@ -1,6 +1,6 @@
 //! The responses that a writer received.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use subscription_core::store::Operation;
 
 use crate::http::{Answer, Request, text};
@@ -95,6 +95,17 @@ impl Record {
         self.body.clone_from(&answer.body);
         self.touched = true;
     }
+}
+
+/// True if two bodies of a record say the same. Each of two releases may have fields of its own: then those count that
+/// both have.
+pub(crate) fn same(one: &str, other: &str, across_releases: bool) -> bool {
+    if !across_releases {
+        return one == other;
+    }
+    let fields = |body: &str| serde_json::from_str::<Map<String, Value>>(body).unwrap();
+    let (one, other) = (fields(one), fields(other));
+    one.iter().all(|(name, value)| other.get(name).is_none_or(|other| other == value))
 }
 
 /// A session as it was last answered.

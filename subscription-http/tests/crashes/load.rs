@@ -44,12 +44,22 @@ pub(crate) fn under_load<T>(
     handle: impl Fn(&Trouble, &mut Connection) -> ControlFlow<()> + Sync,
     act: impl FnOnce(&Progress) -> T,
 ) -> T {
+    under_load_on(writers, &[address], handle, act)
+}
+
+/// The same with the writers divided among several addresses, by turns.
+pub(crate) fn under_load_on<T>(
+    writers: &mut [Writer],
+    addresses: &[SocketAddr],
+    handle: impl Fn(&Trouble, &mut Connection) -> ControlFlow<()> + Sync,
+    act: impl FnOnce(&Progress) -> T,
+) -> T {
     let (progress, handle) = (Progress::default(), &handle);
     std::thread::scope(|scope| {
-        for writer in writers {
+        for (writer, address) in writers.iter_mut().zip(addresses.iter().cycle()) {
             let progress = &progress;
             scope.spawn(move || {
-                let mut connection = Connection::new(address);
+                let mut connection = Connection::new(*address);
                 while !progress.stop.load(Ordering::Relaxed) {
                     match writer.work(&mut connection) {
                         Ok(()) => {

@@ -49,9 +49,20 @@ pub(crate) struct Running {
 impl Running {
     /// Starts in a folder, where its keys are, and waits for its line.
     pub(crate) fn start(folder: &Path, database: &str, more: &[&str]) -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_subscription-http"));
+        Self::start_program(program, folder, database, more)
+    }
+
+    /// Starts the program of any release.
+    pub(crate) fn start_program(
+        program: &Path,
+        folder: &Path,
+        database: &str,
+        more: &[&str],
+    ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let log = folder.join(format!("log-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_subscription-http"));
+        let mut command = Command::new(program);
         let ours = |name: &str| name.starts_with("SUBSCRIPTION_") || name == "DATABASE_URL";
         for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
             command.env_remove(name);
