@@ -21,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         Trial::test("the_crates_show_the_same_page", the_crates_show_the_same_page),
         Trial::test("every_feature_is_documented", every_feature_is_documented),
+        Trial::test("one_version_of_rust_is_named", one_version_of_rust_is_named),
         Trial::test("the_code_map_names_what_there_is", the_code_map_names_what_there_is),
     ]
 }
@@ -87,6 +88,25 @@ fn every_feature_is_documented() -> Result<(), Failed> {
                 wrong.push(format!("{name}: nothing says what {feature} brings"));
             }
         }
+    }
+    told(&wrong)
+}
+
+/// The oldest version that works is the one that CI builds with.
+fn one_version_of_rust_is_named() -> Result<(), Failed> {
+    let quoted = |file: &str, key: &str| {
+        let text = read(file);
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        line.unwrap().trim_matches('"').to_owned()
+    };
+    let version = quoted("Cargo.toml", "rust-version");
+    let channel = quoted("rust-toolchain.toml", "channel");
+    let mut wrong = Vec::new();
+    if channel != version && !channel.starts_with(&format!("{version}.")) {
+        wrong.push(format!("rust-toolchain.toml has {channel}, and Cargo.toml {version}"));
+    }
+    if !read("Containerfile").contains(&format!("/rust:{version}-")) {
+        wrong.push(format!("Containerfile has another version than {version}"));
     }
     told(&wrong)
 }
