@@ -735,7 +735,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the signed-in user
-         * @description Cancels at the end of the period: `ends_at` becomes `renews_at`, or now if that has passed; an earlier `ends_at` stays. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Payments that are due stay due; only the open payments of a `pending` subscription that the clock manages are cancelled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. A subscription of another user is 404, like an unknown one.
+         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Open payments stay due, with one exception: if the subscription is `pending` and managed by the clock, its open payments are cancelled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -755,7 +755,7 @@ export interface paths {
         put?: never;
         /**
          * Undo the cancellation of a subscription of the signed-in user
-         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. A subscription of another user is 404, like an unknown one.
+         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
          */
         post: operations["resumeMySubscription"];
         delete?: never;
@@ -867,7 +867,7 @@ export interface paths {
         put?: never;
         /**
          * Send a ping to an endpoint
-         * @description Sends one `webhook.ping`, also to an endpoint that is disabled. Pings are not in the event feed. A successful ping ends a stall. Pings, rewinds and resends together are limited to 30 a minute for each endpoint.
+         * @description Sends one `webhook.ping`, also to an endpoint that is disabled. Pings are not in the event feed. If the endpoint accepts the ping, it is no longer stalled (see `stalled_since`): if it is enabled, events are sent normally again. Pings, rewinds and resends together are limited to 30 a minute for each endpoint.
          */
         post: operations["pingWebhookEndpoint"];
         delete?: never;
@@ -887,7 +887,7 @@ export interface paths {
         put?: never;
         /**
          * Send events again, or skip some
-         * @description Sets the cursor to an earlier or a later event. Parked events after the new cursor are sent with the others.
+         * @description Moves the cursor, so that events are sent again or skipped. The events after the new cursor are sent, those of one record in order. This includes events that were parked (set apart after a failed attempt, or to wait for an earlier event of the same record); these events are no longer parked.
          */
         post: operations["rewindWebhookEndpoint"];
         delete?: never;
@@ -1285,7 +1285,7 @@ export interface components {
             features?: components["schemas"]["Features"];
             /** @description Marks the plan as the most popular one. Default: `false`. */
             most_popular?: boolean;
-            /** @description The rank of the plan among the others. Default: `0`. */
+            /** @description A number that ranks the plans: `sort=tier` lists the lowest first. Default: `0`. */
             tier?: components["schemas"]["Tier"];
             /** @description The currency of the price. The price then has at most as many digits after the point as the currency. New subscriptions to a plan with a currency are managed by the clock, unless they set `managed_by`. Default: `null`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
@@ -1577,7 +1577,7 @@ export interface components {
             kind?: components["schemas"]["NullablePaymentKind"];
             /** @description The start of the period that the payment is for. Needs a `kind`. */
             period_start?: components["schemas"]["NullableTimestampInput"];
-            /** @description The end of that period, after its start. Needs a `kind`. */
+            /** @description The end of the period that the payment is for, after `period_start`. Needs a `kind`. */
             period_end?: components["schemas"]["NullableTimestampInput"];
             /** @description When to collect the payment again. Only for a failed payment that has a `kind`. */
             next_attempt_at?: components["schemas"]["NullableTimestampInput"];
@@ -1637,7 +1637,7 @@ export interface components {
             kind: components["schemas"]["NullablePaymentKind"];
             /** @description The start of the period that the payment is for. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of that period; null if it has none. */
+            /** @description The end of the period that begins at `period_start`; null if the period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
             /**
              * Format: uuid
@@ -1711,7 +1711,7 @@ export interface components {
             proration?: components["schemas"]["Proration"];
             /** @description The `at` of the quote that the subscriber accepted: not in the future, at most 15 minutes old, in the current period, and not before the last change of plan. */
             at?: components["schemas"]["TimestampInput"];
-            /** @description The `amount_due` of that quote. */
+            /** @description The `amount_due` of the quote that the subscriber accepted. */
             amount_due?: components["schemas"]["AmountInput"];
             /** @description The `next_amount` of the quote that the subscriber accepted. If it is sent and has changed since, the response is 409 `quote_changed`. Left out or null: it is not compared. */
             next_amount?: components["schemas"]["NullableAmountInput"];
@@ -1764,7 +1764,7 @@ export interface components {
             price: components["schemas"]["Amount"];
             /** @description The start of the current period after the change; null if there is none. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of that period; null if it has none. */
+            /** @description The end of the period that begins at `period_start`; null if the period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
             /** @description The credit for the rest of the current period, and the charge. Empty if the current period is not settled. */
             lines: {
@@ -2021,7 +2021,7 @@ export interface components {
             has_access: boolean;
             /** @description The features of all plans that grant access, without duplicates, sorted. */
             features: string[];
-            /** @description The largest quota of these plans; 0 if no plan grants access. */
+            /** @description The largest `node_quota` of the plans that grant access; 0 if no plan does. */
             node_quota: components["schemas"]["NodeQuota"];
             /** @description The subscriptions that grant access, newest first. */
             grants: components["schemas"]["Grant"][];
@@ -2167,9 +2167,9 @@ export interface components {
             data: components["schemas"]["Event"][];
             /** @description True if `next_after` is below `last`. */
             has_more: boolean;
-            /** @description The `after` of the next request, also if this page is empty. All events up to this sequence were read. */
+            /** @description The `after` of the next request, also if this page is empty. All events up to this `sequence` were read. */
             next_after: components["schemas"]["Sequence"];
-            /** @description The sequence of the newest event; 0 if there was never an event. */
+            /** @description The `sequence` of the newest event; 0 if there was never an event. */
             last: components["schemas"]["Sequence"];
         };
         /**
@@ -2527,7 +2527,7 @@ export interface components {
             types?: components["schemas"]["EndpointTypes"];
             /** @description A description for people, on one line. Default: `""`. */
             description?: components["schemas"]["EndpointDescription"];
-            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or a sequence for the event after it. Default: `now`. */
+            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or the `sequence` of an event for the one after it. Default: `now`. */
             from?: string | number;
         };
         /**
@@ -2556,23 +2556,23 @@ export interface components {
             disabled_at: components["schemas"]["NullableTimestamp"];
             /** @description After a rotation: the moment until which the previous secret signs deliveries too. */
             previous_secret_until: components["schemas"]["NullableTimestamp"];
-            /** @description The sequence up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
+            /** @description The `sequence` up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
-            /** @description The sequence of the newest event minus `cursor`. It also counts events that the endpoint does not receive, until the cursor passes them. */
+            /** @description The `sequence` of the newest event minus `cursor`. It also counts events that the endpoint does not receive, until the cursor passes them. */
             behind: components["schemas"]["Sequence"];
             /** @description When the endpoint stalled. While it is stalled, only its oldest event is attempted. */
             stalled_since: components["schemas"]["NullableTimestamp"];
             stall_reason: components["schemas"]["NullableStallReason"];
             /** @description When a failed event is attempted next. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
-            /** @description The number of parked events that will be attempted again, at most 100. */
+            /** @description The number of parked events (see `ParkedEvent`) that were not given up, at most 100. */
             parked: number;
             /** @description The number of listed events that were given up after ten attempts. An event is listed for 30 days after it was given up, and at most 100 events are listed. */
             given_up: number;
             /** @description The moment of the first failure since the last success. After five days the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
-            /** @description The sequence up to which events were deleted before they could be delivered. */
+            /** @description The `sequence` up to which events were deleted before they could be delivered. */
             missed_up_to: number | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -2623,7 +2623,7 @@ export interface components {
          * @enum {string}
          */
         ParkedEventState: "waiting" | "behind" | "given_up";
-        /** @description A parked event. */
+        /** @description A parked event: one that was set apart after a failed attempt, or to wait for an earlier event of the same record. */
         ParkedEvent: {
             sequence: components["schemas"]["Sequence"];
             state: components["schemas"]["ParkedEventState"];
@@ -2667,7 +2667,7 @@ export interface components {
          *     }
          */
         WebhookRewind: {
-            /** @description The event after this sequence is sent next. */
+            /** @description The event after this `sequence` is sent next. */
             to?: components["schemas"]["Sequence"];
             /** @description The first event at this moment or later is sent next. */
             since?: components["schemas"]["TimestampInput"];
@@ -2679,7 +2679,7 @@ export interface components {
          *     }
          */
         WebhookResend: {
-            /** @description The sequence of the parked event. */
+            /** @description The `sequence` of the parked event. */
             sequence?: components["schemas"]["Sequence"];
             /** @description True: all parked events. */
             all?: boolean;
@@ -2934,7 +2934,7 @@ export interface components {
         NodeQuota: number;
         /**
          * Format: int32
-         * @description The rank of the plan among the others.
+         * @description A number that ranks the plans: `sort=tier` lists the lowest first.
          * @example 2
          */
         Tier: number;
@@ -3006,7 +3006,7 @@ export interface components {
         limit: number;
         /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
         cursor: string;
-        /** @description The sequence of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
+        /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
         "event-after": number;
         /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
         "event-type": string[];
@@ -4416,7 +4416,7 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description The sequence of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
+                /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
                 after?: components["parameters"]["event-after"];
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];

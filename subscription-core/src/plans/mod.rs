@@ -58,7 +58,7 @@ pub struct Plan {
     pub features: Features,
     /// True if the plan is to be shown as the most popular one.
     pub most_popular: bool,
-    /// The rank of the plan among the plans.
+    /// A number that ranks the plans, the lowest first.
     pub tier: Tier,
     /// False if the plan accepts no new subscriptions; existing ones continue.
     pub is_active: bool,

@@ -23,7 +23,8 @@ const CANCELLED_MAX: usize = ChangeSet::RECORDS_MAX - 3;
 
 /// # The rules of billing
 impl SubscriptionService {
-    /// Writes a subscription as the rules decided, together with `with`.
+    /// Commits a decision of the billing rules: the subscription, the payments and events that follow from it, and the
+    /// changes in `with`, in one commit.
     pub(crate) async fn commit_outcome(
         &self,
         outcome: RuleDecision,
@@ -34,7 +35,8 @@ impl SubscriptionService {
         self.commit(subscription, change, changes, now).await
     }
 
-    /// The subscription of an outcome, its change, and the change set that is committed with them.
+    /// The subscription of a decision of the billing rules, the change for its event, and the change set to commit with
+    /// both: the changes in `with`, and the payments that follow from the decision, with their events.
     pub(crate) async fn changes_of(
         &self,
         outcome: RuleDecision,
@@ -175,7 +177,7 @@ impl SubscriptionService {
         Ok((subscription, set))
     }
 
-    /// Writes a step. If a payment for the same period was requested before (by an import), the step requests no
+    /// Commits a step. If a payment for the same period was requested before (by an import), the step requests no
     /// payment.
     pub(crate) async fn commit_step(
         &self,

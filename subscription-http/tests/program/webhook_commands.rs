@@ -96,7 +96,10 @@ fn a_call_that_is_refused_is_told_on_standard_error() {
         (&["rotate", id, "--overlap-hours", "73"][..], "422 validation_failed"),
         (&["remove", unknown][..], "404 not_found"),
         (&["add", "--url", "https://10.0.0.1"][..], "url must not be a private"),
-        (&["add", "--url", &url, "--type", "client.*"][..], "types[0] must not be of a client"),
+        (
+            &["add", "--url", &url, "--type", "client.*"][..],
+            "types[0] must not be a type of client events",
+        ),
         (&["list", "--client-id-file", "none"][..], "--client-id-file none: No such file"),
     ] {
         let (is_success, _, errors) = webhook(&server, arguments);

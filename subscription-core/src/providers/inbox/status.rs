@@ -42,7 +42,7 @@ named_enum! {
         AmbiguousPlan = "ambiguous_plan",
         /// The clock manages the record with this external id.
         ManagedByClock = "managed_by_clock",
-        /// The digits of the amount are not verified.
+        /// The amount differs from the provider's formatted text, so its number of decimals is uncertain.
         CurrencyUnverified = "currency_unverified",
         /// The provider has no such object.
         NotFound = "not_found",

@@ -203,8 +203,10 @@ pub enum Unmapped {
         /// The place in the object, such as `/items/data/0/price/id`.
         path: Box<str>,
     },
-    /// The digits of the amount could not be verified.
-    #[error("the digits of the amount are not verified")]
+    /// The amount differs from the text in which the provider formats it, so the number of its decimals is uncertain.
+    #[error(
+        "the amount differs from the provider's formatted text, so its number of decimals is uncertain"
+    )]
     CurrencyUnverified,
     /// The object has no subscription.
     #[error("the object has no subscription")]

@@ -65,7 +65,8 @@ impl<V: SortValue> Order<V> {
         self.by_class.remove(class_name(listed.class), place.clone());
     }
 
-    /// The lists of each filter that has its own lists; the list of all subscriptions if no filter has any.
+    /// The lists that are searched for a query: the list of its plan and the lists of its access classes, if it filters
+    /// by them; otherwise the list of all subscriptions.
     fn filters(
         &self,
         query: &SubscriptionQuery,

@@ -24,7 +24,7 @@ const OVERLAP_HOURS_MAX: u64 = 72;
 /// How long the previous secret signs beside the new one, if the caller does not say.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 
-/// Parses a sequence of the feed from JSON.
+/// Parses the sequence number of an event from JSON.
 fn sequence(json: &str) -> Result<u64, InvalidValue> {
     whole_number::<{ i64::MAX.unsigned_abs() }>(json).map(Bounded::get)
 }
@@ -49,7 +49,7 @@ pub enum FirstEvent {
     Now,
     /// The oldest event that is still stored.
     Start,
-    /// The event after this sequence.
+    /// The event after the one with this sequence number.
     After(u64),
 }
 
@@ -175,7 +175,8 @@ fn check_types(types: &[TypePattern]) -> Vec<Fault> {
 fn check_type(pattern: TypePattern) -> Result<TypePattern, InvalidValue> {
     let never = pattern.kind().filter(|kind| matches!(*kind, "session" | "client"));
     never.map_or(Ok(pattern), |kind| {
-        let message = format!("must not be of a {kind}: such events are never sent");
+        let message =
+            format!("must not be a type of {kind} events: they are never sent to endpoints");
         Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
     })
 }
@@ -199,7 +200,7 @@ fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
         "now" => Ok(FirstEvent::Now),
         "start" => Ok(FirstEvent::Start),
         _ => {
-            let message = "must be now, start or a sequence";
+            let message = "must be now, start or the sequence number of an event";
             Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
         }
     }
@@ -225,7 +226,7 @@ impl Rotation {
 /// The place in the feed from which events are sent to an endpoint again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rewind {
-    /// Send the events after this sequence.
+    /// Send the events after the one with this sequence number.
     To(u64),
     /// Send from the first event that happened at this moment or later.
     Since(Timestamp),
@@ -242,10 +243,11 @@ impl Rewind {
     }
 }
 
-/// The parked events that are sent again.
+/// The parked events that are sent again. An event is parked (set apart) after a failed try, or to wait for an earlier
+/// event of the same record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
-    /// The parked event with this sequence.
+    /// The parked event with this sequence number.
     One(u64),
     /// All parked events.
     All,

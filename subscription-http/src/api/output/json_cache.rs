@@ -20,8 +20,8 @@ const SPARE_BYTES: usize = 32;
 
 /// A cache of the JSON of the records of one kind.
 ///
-/// A slot holds a reference to its record. So nobody can change the record, and no other record can get its address:
-/// an entry is never out of date.
+/// Entries are found by the address of their record's `Arc`. A slot keeps that `Arc`, so the record cannot change and
+/// its address cannot be reused: an entry is never out of date.
 pub(crate) struct JsonCache<T> {
     slots: Box<[Mutex<Option<Slot<T>>>]>,
 }
@@ -43,8 +43,8 @@ impl<T: ToJson> JsonCache<T> {
         if Arc::strong_count(record) == 1 {
             return Ok(act(&record.json()?));
         }
-        // Each record has two possible slots. With one, two records of a page with the same slot would always evict
-        // each other.
+        // Each record has two possible slots. If it had only one, two records of a page with the same slot would always
+        // evict each other.
         let slot = slot_of(record);
         let slots = [slot, slot ^ 1].map(|slot| self.slots.get(slot));
         for slot in slots.into_iter().flatten() {

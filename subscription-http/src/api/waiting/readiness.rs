@@ -35,7 +35,8 @@ impl Readiness {
         match *last {
             Some(checked) if checked.holds_at(at) && checked.takes_writes => Ok(()),
             Some(checked) if checked.holds_at(at) => {
-                let source = "it took no writes a moment ago".into();
+                let source =
+                    "the last check, a moment ago, found that the store accepts no writes".into();
                 Err(Error::Store(StoreError::Unavailable(source)).into())
             }
             Some(_) | None => {

@@ -58,7 +58,7 @@ struct State {
     counted: Mutex<Option<Instant>>,
     /// When the log last warned about payments that nobody has reported. The time is that of the process's clock.
     warned_at: Mutex<Option<Timestamp>>,
-    /// The last number of requests that was read, and when it last differed from the one read before it.
+    /// The request count at the last check, and when a check last found that it had changed.
     requests_seen: Mutex<(u64, Option<Instant>)>,
 }
 

@@ -12,21 +12,26 @@ use crate::values::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// The use that a set makes of the records of a table.
+/// How a set uses the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
+    /// It requires that they have not changed.
     Guarded,
+    /// It updates them.
     Updated,
+    /// It creates them.
     Created,
 }
 
 /// Change sets that can be one statement. All sets do the same with the records of a table. Otherwise a set could
 /// create a record with a unique value before an earlier set gives up the value, and the text would depend on the order
-/// of the keys. Only tables in which records are created may differ, so that there are few texts. A record that a set writes is neither written nor guarded by a later set.
+/// of the keys. Only tables in which records are created may differ, so that there are few texts. A record that a set
+/// writes is neither written nor guarded by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
-    /// The role of each table; `None` if the only set must be committed alone.
+    /// How the sets use the records of each table. `None` if the group is a single set that must be committed
+    /// alone.
     roles: Option<Roles>,
     /// The records that the sets write.
     written: HashSet<Key>,
@@ -59,7 +64,8 @@ impl Group {
     }
 }
 
-/// True if each table has the same role among `others`, or only gets new records.
+/// True if, for each table of `roles`, `others` use its records alike, or do not name the table and `roles` only
+/// create records in it.
 fn fits(roles: &Roles, others: &Roles) -> bool {
     roles.iter().all(|(table, role)| {
         others.get(table).map_or(*role == Role::Created, |other| other == role)
@@ -72,11 +78,11 @@ fn names_one_of(written: &HashSet<Key>, changes: &ChangeSet) -> bool {
         || changes.writes.iter().any(|write| written.contains(&write.key()))
 }
 
-/// The tables of a set, and the use that it makes of their records.
+/// How a set uses the records of each of its tables.
 type Roles = BTreeMap<&'static str, Role>;
 
-/// The tables of a set; `None` if it must be committed alone. A commit with a notification waits for every other such
-/// commit, so a set with a notification is committed alone.
+/// How a set uses the records of each of its tables; `None` if the set must be committed alone. A commit with a
+/// notification waits for every other such commit, so a set with a notification is committed alone.
 fn roles(changes: &ChangeSet) -> Option<Roles> {
     if !is_small(changes) || !is_of_versions(changes) || notifications(changes).next().is_some() {
         return None;

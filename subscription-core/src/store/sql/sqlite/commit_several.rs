@@ -45,9 +45,10 @@ const FEW: usize = 8;
 /// The largest number of statements in a message.
 pub(super) const STATEMENTS_MAX: usize = SETS_MAX * 2 * FEW + 2;
 
-/// For each column of a subscription: true if it is in an index and stays the same in a new period. The UPDATE for a
-/// new period compares such a column instead of setting it, because SQLite rewrites the entries of a row in every index
-/// of a column that an UPDATE sets, even if the value is the same.
+/// For each column of a subscription: true if it is indexed and a new period usually does not change it. The UPDATE for
+/// a new period requires these columns to be equal in its WHERE and does not SET them: SQLite rewrites the index
+/// entries of every column that is SET, even to the same value. A set that changes one of these columns is committed
+/// alone.
 static STAYS: LazyLock<Vec<bool>> = LazyLock::new(|| {
     let stay = "user_id subscription_plan_id external_subscription_id status starts_at ends_at \
                 blocked live_key scheduled_plan_id access_phase";
