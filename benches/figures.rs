@@ -190,6 +190,7 @@ fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Paym
             cycle: BillingCycle::MONTHLY,
             mirrored: false,
             by_clock: true,
+            basis: None,
         })),
     }
 }

@@ -160,8 +160,8 @@ pub mod webhooks;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{
-    Currency, NewPayment, ObservedPayment, ObservedPeriod, Payment, PaymentChanges, PaymentKind,
-    PaymentStatus, RequestedPayment, SettledDiffers,
+    Basis, BasisOfChange, Currency, Line, LineKind, NewPayment, ObservedPayment, ObservedPeriod,
+    Payment, PaymentChanges, PaymentKind, PaymentStatus, RequestedPayment, SettledDiffers,
 };
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
@@ -179,8 +179,7 @@ pub use store::{MemoryStore, Store};
 pub use subscriptions::{
     Action, AgreedQuote, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription,
     NoInput, ObservedSubscription, PauseInput, Phase, PlanChange, Proration, Quantity, Quote,
-    QuoteLine, QuoteLineKind, Renewal, Schedule, Subscription, SubscriptionChanges,
-    SubscriptionStatus,
+    Renewal, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

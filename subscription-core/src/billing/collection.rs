@@ -1,10 +1,9 @@
 //! The collection of payments: the retry of a failed payment, and the consequences of a report.
 
-use super::outcome::{SideEffects, billing, outcome};
-use super::outcome::{excess, least};
+use super::charge::whole_of;
+use super::outcome::{SideEffects, billing, excess, least, outcome};
 use super::periods::restart;
 use super::policy::{LAPSES_AFTER, Policy};
-use super::proration::scaled;
 use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::service::{OtherPayments, PaymentReport, ReportOutcome};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
@@ -186,7 +185,7 @@ fn forget_value(amount: Amount, asked: &RequestedPayment, next: &mut Subscriptio
     let seconds = |start, end: Timestamp| end.since(start).as_secs();
     let whole = renews_at.zip(asked.period_end).zip(billing.currency).filter(|_| runs);
     let lost = whole.and_then(|((end, asked_end), currency)| {
-        scaled(amount, seconds(start, end), seconds(asked.period_start, asked_end), currency)
+        whole_of(amount, seconds(asked.period_start, asked_end), seconds(start, end), currency)
     });
     let mut lacking = amount;
     if runs || billing.settled_at.is_some() {

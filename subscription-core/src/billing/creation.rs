@@ -1,14 +1,14 @@
 //! New subscriptions that the clock bills: the fields that they need, and their first payment.
 
+use super::charge::Price;
 use super::outcome::{SideEffects, billing, settle};
-use super::periods;
 use super::policy::Policy;
 use super::steps::start;
 use crate::events::Change;
 use crate::plans::{BillingCycle, Plan};
 use crate::service::RuleDecision;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
-use crate::values::{Fault, FaultCode, Faults, InvalidValue, Timestamp};
+use crate::values::{Amount, Fault, FaultCode, Faults, InvalidValue, Timestamp};
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -107,18 +107,18 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
 /// be in this store.
 pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     let status = subscription.status;
-    let quantity = subscription.quantity;
     if status == Pending {
         return;
     }
     let start = subscription.current_period_start().unwrap_or(subscription.starts_at);
     let trial_ends_at = subscription.trial_ends_at().or(subscription.renews_at);
+    let value = Price::of_next(subscription).map_or(Amount::ZERO, Price::value);
     let billing = billing(subscription);
     billing.current_period_start = Some(start);
     if status == OnTrial {
         billing.trial_ends_at = trial_ends_at;
     } else {
-        billing.period_value = periods::value(billing, quantity);
+        billing.period_value = value;
     }
     let is_left = billing.cancelled.is_some_and(|found| found.status == PastDue);
     if is_left || matches!(status, PastDue | Unpaid) {

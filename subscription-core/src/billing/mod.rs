@@ -5,6 +5,7 @@
 
 mod advanced;
 mod changes;
+mod charge;
 mod collection;
 mod creation;
 mod due;

@@ -1,12 +1,12 @@
-//! Periods of a subscription that the clock bills: how a period starts, what it costs, and how many periods were
-//! missed.
+//! Periods of a subscription that the clock bills: how a period starts, and how many periods were missed.
 
+use super::charge::{Charge, Price};
 use super::outcome::billing;
-use crate::payments::PaymentKind;
+use crate::payments::{Basis, BasisOfChange, Line, PaymentKind};
 use crate::plans::BillingCycle;
 use crate::service::PaymentRequest;
-use crate::subscriptions::{BillingState, Quantity, Schedule, Subscription};
-use crate::values::{Amount, Currency, Timestamp};
+use crate::subscriptions::{Schedule, Subscription, Terms};
+use crate::values::{Amount, Timestamp};
 
 /// Makes `[start, end)` the running period, and returns the payment to request; `None` if nothing is to be paid,
 /// because the price is 0 or credit covers it.
@@ -16,45 +16,33 @@ pub(super) fn begin(
     start: Timestamp,
     end: Option<Timestamp>,
 ) -> Option<PaymentRequest> {
-    let quantity = subscription.quantity;
-    let cycle = subscription.billing_cycle;
     subscription.renews_at = end;
+    let terms = subscription.terms();
+    let price = terms.as_ref().and_then(Price::of);
     let billing = billing(subscription);
-    let value = value(billing, quantity);
     billing.current_period_start = Some(start);
-    billing.period_value = value;
+    billing.period_value = Amount::ZERO;
     billing.settled_at = None;
-    let amount = after_credit(value, &mut billing.credit);
-    let currency = billing.currency.filter(|_| !amount.is_zero())?;
-    Some(PaymentRequest {
+    let terms = terms?;
+    let charge = Charge::of_period(price?, billing.credit);
+    billing.period_value = charge.value;
+    billing.credit = charge.credit_after;
+    (!charge.amount.is_zero()).then(|| PaymentRequest {
         kind,
         period_start: start,
         period_end: end,
-        amount,
-        value,
-        cycle,
-        currency,
+        amount: charge.amount,
+        value: charge.value,
+        cycle: terms.billing_cycle,
+        currency: terms.currency,
         due_at: start,
+        basis: basis(&terms, charge.lines, None),
     })
 }
 
-/// Price times quantity, with the digits of the currency.
-pub(super) fn value(billing: &BillingState, quantity: Quantity) -> Amount {
-    let value = billing.price.and_then(|price| price.times(quantity.get())).unwrap_or_default();
-    value.with_digits(billing.currency.map_or(0, Currency::digits))
-}
-
-/// The part of a value that the credit does not cover. The covered part is subtracted from the credit.
-pub(super) fn after_credit(value: Amount, credit: &mut Amount) -> Amount {
-    let used = value.value().min(credit.value());
-    if used.is_zero() {
-        return value;
-    }
-    // Both differences are exact, and neither is negative.
-    let less = |amount: Amount| Amount::try_from(amount.value().checked_sub(used)?).ok();
-    let Some((asked, rest)) = less(value).zip(less(*credit)) else { return value };
-    *credit = rest;
-    asked
+/// The basis of a payment at these terms.
+pub(super) fn basis(terms: &Terms, lines: Vec<Line>, change: Option<BasisOfChange>) -> Basis {
+    Basis::new(terms.subscription_plan_id, terms.price, terms.quantity.get(), lines, change)
 }
 
 /// The number of whole periods that ended between the next renewal and `now`, or the end of the subscription if it is

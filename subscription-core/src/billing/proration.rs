@@ -4,25 +4,22 @@
 
 #![warn(clippy::arithmetic_side_effects)]
 
-use rust_decimal::Decimal;
-
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
+use super::charge::{Charge, Price, Rest};
 use super::outcome::{SideEffects, billing, excess, invalid, outcome};
-use super::periods::{after_credit, count_from_renewal, restart};
+use super::periods::{basis, count_from_renewal, restart};
 use super::policy::Policy;
 use crate::error::{Conflict, Error};
 use crate::events::Change;
-use crate::payments::PaymentKind;
+use crate::payments::{BasisOfChange, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{
-    Effective, Managed, ManagedBy, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind,
-    Schedule, ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
+    Effective, Managed, ManagedBy, PlanChange, Proration, Quote, Schedule, ScheduledChange,
+    Settlement, Subscription, SubscriptionStatus, Terms,
 };
-use crate::values::{
-    Amount, Currency, FaultCode, Faults, InvalidTransition, InvalidValue, Timestamp,
-};
+use crate::values::{Amount, FaultCode, Faults, InvalidTransition, InvalidValue, Timestamp};
 
 /// The consequences of a change of plan at `at`. `own` is the plan that the subscription has, and `to` the plan
 /// that the change names.
@@ -39,34 +36,39 @@ pub fn quote(
     // The value of the running period, as it was paid.
     let paid = match &subscription.billing {
         Some(billing) if subscription.managed_by == ManagedBy::Clock => billing.period_value,
-        Some(_) | None => value_of(&old).unwrap_or_default(),
+        Some(_) | None => Price::of(&old).map_or(Amount::ZERO, Price::value),
     };
-    let (settlement, value) = settle(subscription, &old, &new, paid, change)?;
-    let zero = Amount::ZERO.with_digits(currency.digits());
-    let part = |value| part_at(at, subscription, value, currency).unwrap_or(zero);
-    let lines = match settlement {
+    let (settlement, price) = settle(subscription, &old, &new, paid, change)?;
+    let digits = currency.digits();
+    let credit_before = own_credit(subscription).unwrap_or(Amount::ZERO).with_digits(digits);
+    let rest = Rest::at(at, subscription, paid);
+    let charge = match settlement {
         Settlement::Unchanged | Settlement::Scheduled | Settlement::NextPeriod => None,
-        Settlement::RunningPeriod => Some((part(paid), part(value))),
-        Settlement::NewPeriod => Some((part(paid), value)),
+        Settlement::RunningPeriod => Some(Charge::of_change(price, rest, credit_before)),
+        Settlement::NewPeriod => Some(Charge::of_restart(price, rest, credit_before)),
     };
-    let (given, taken) = lines.unwrap_or((zero, zero));
-    let credit_before =
-        own_credit(subscription).map_or(zero, |it| it.with_digits(currency.digits()));
-    let mut credit_after = credit_before;
-    let amount_due = after_credit(excess(taken, given), &mut credit_after);
-    let credit_after = sum(credit_after, excess(given, taken))?;
+    let charge = match charge {
+        Some(charge) => charge.ok_or_else(too_much_credit)?,
+        None => Charge::none(price, credit_before),
+    };
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
     let renews = renews_at
         .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
     // The first period is not paid yet. It has the old price if the change is scheduled for the period after it.
     let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
     let is_scheduled = settlement == Settlement::Scheduled;
-    let mut credit_then = credit_after;
-    if first_is_ahead && is_scheduled {
-        after_credit(value_of(&old).unwrap_or_default(), &mut credit_then);
-    }
+    let first = Price::of(&old).filter(|_| first_is_ahead && is_scheduled);
+    let credit_then = first.map_or(charge.credit_after, |first| {
+        Charge::of_period(first, charge.credit_after).credit_after
+    });
     let asks_again = renews || first_is_ahead && !is_scheduled;
-    let line = |kind, amount| QuoteLine { kind, amount };
+    let next = asks_again.then(|| Charge::of_period(price, credit_then));
+    let before = BasisOfChange {
+        plan: old.subscription_plan_id,
+        start: subscription.current_period_start(),
+        end: subscription.renews_at,
+        paid,
+    };
     Ok(Quote {
         at,
         effective: change.effective,
@@ -76,16 +78,16 @@ pub fn quote(
         price: new.price,
         period_start,
         period_end,
-        lines: lines.map_or_else(Vec::new, |(given, taken)| {
-            vec![line(QuoteLineKind::Credit, given), line(QuoteLineKind::Charge, taken)]
-        }),
-        amount_due,
+        lines: charge.lines,
+        amount_due: charge.amount,
         currency,
         credit_before,
-        credit_after,
+        credit_after: charge.credit_after,
         renews_at,
-        next_amount: asks_again.then(|| after_credit(value, &mut credit_then)),
+        next_amount: next.map(|next| next.amount),
         settlement,
+        value: charge.value,
+        before,
     })
 }
 
@@ -124,15 +126,15 @@ pub fn change_plan(
                 next.renews_at = quote.renews_at;
                 billing(&mut next).current_period_start = Some(quote.at);
             }
-            let value = value_of(&terms).unwrap_or_default();
             let billing = billing(&mut next);
-            billing.period_value = value;
+            billing.period_value = quote.value;
             let more = excess(quote.credit_after, quote.credit_before);
+            let of_changes = billing.credit_of_changes.value().checked_add(more.value());
             billing.credit_of_changes =
-                sum(billing.credit_of_changes, more).unwrap_or(quote.credit_after);
+                of_changes.and_then(|it| it.try_into().ok()).unwrap_or(quote.credit_after);
             billing.credit = quote.credit_after;
             billing.settled_at = Some(quote.at);
-            side_effects.ask = ask(quote, value);
+            side_effects.ask = ask(quote);
         }
     }
     Some(outcome(subscription, next, side_effects, policy, now))
@@ -154,16 +156,17 @@ pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
 }
 
 /// The payment for the rest of the period; `None` if nothing is due.
-fn ask(quote: &Quote, value: Amount) -> Option<PaymentRequest> {
+fn ask(quote: &Quote) -> Option<PaymentRequest> {
     (!quote.amount_due.is_zero()).then_some(PaymentRequest {
         kind: PaymentKind::Proration,
         period_start: quote.at,
         period_end: quote.period_end,
         amount: quote.amount_due,
-        value,
+        value: quote.value,
         cycle: quote.billing_cycle,
         currency: quote.currency,
         due_at: quote.at,
+        basis: basis(&quote.terms(), quote.lines.clone(), Some(quote.before)),
     })
 }
 
@@ -241,18 +244,18 @@ pub(super) fn own_credit(subscription: &Subscription) -> Option<Amount> {
     subscription.credit().filter(|credit| !credit.is_zero())
 }
 
-/// The way in which the change is applied, and the value of a period after it; or all faults of the input.
+/// The way in which the change is applied, and the price of a period after it; or all faults of the input.
 fn settle(
     subscription: &Subscription,
     old: &Terms,
     new: &Terms,
     paid: Amount,
     change: &PlanChange,
-) -> Result<(Settlement, Amount), Error> {
+) -> Result<(Settlement, Price), Error> {
     let mut faults = Faults::default();
     let mut fault = |code, message, field| faults.push(InvalidValue::new(code, message).at(field));
-    let value = value_of(new);
-    if value.is_none() {
+    let price = Price::of(new);
+    if price.is_none() {
         let message = "times the price must have at most 15 digits before the point";
         fault(FaultCode::OutOfRange, message, "quantity");
     }
@@ -269,8 +272,9 @@ fn settle(
         fault(FaultCode::NotAllowedValue, message, "proration");
     }
     faults.into_result()?;
-    let value = value.unwrap_or_default();
-    let is_paid = paid.value() == value.value();
+    // Without a price there was a fault.
+    let price = price.ok_or_else(Faults::default)?;
+    let is_paid = paid.value() == price.value().value();
     let is_free = paid.is_zero();
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
@@ -286,7 +290,7 @@ fn settle(
         (true, _) => Settlement::Scheduled,
         (false, _) => Settlement::NextPeriod,
     };
-    Ok((settlement, value))
+    Ok((settlement, price))
 }
 
 /// True if two terms are equal; the prices 10 and 10.00 are equal too.
@@ -317,46 +321,8 @@ fn period_after(
     (subscription.current_period_start(), renews_at, renews_at)
 }
 
-/// The part of a value that pays for the rest of the running period; `None` if the period has no end.
-fn part_at(
-    at: Timestamp,
-    subscription: &Subscription,
-    value: Amount,
-    currency: Currency,
-) -> Option<Amount> {
-    let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
-    let whole = end.since(start).as_secs();
-    scaled(value, end.since(at).as_secs().min(whole), whole, currency)
-}
-
-/// Price times quantity, with the digits of the currency; `None` if it has too many digits for an amount.
-fn value_of(terms: &Terms) -> Option<Amount> {
-    scaled(terms.price.times(terms.quantity.get())?, 1, 1, terms.currency)
-}
-
-/// `value` times `times`, divided by `by`, rounded half to even at the digits of the currency. `None` if `by` is 0,
-/// or if the result has too many digits for an amount.
-pub(super) fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amount> {
-    let digits = currency.digits();
-    let mut exact = value.value();
-    exact.rescale(Amount::FRACTION_DIGITS_MAX);
-    // A value has at most 21 digits and a time in seconds at most 12: their product fits.
-    let dividend = exact.mantissa().checked_mul(times.into())?;
-    let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
-    let divisor = i128::from(by).checked_mul(units)?;
-    let down = dividend.checked_div(divisor)?;
-    let left = dividend.checked_rem(divisor)?;
-    // More than half is rounded up, and exactly half only if that makes the result even.
-    let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
-    let rounded = down.checked_add(is_up.into())?;
-    Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
-}
-
-/// The credit plus `more`; an error if the sum has too many digits for an amount.
-fn sum(credit: Amount, more: Amount) -> Result<Amount, Error> {
-    let sum = credit.value().checked_add(more.value()).and_then(|sum| sum.try_into().ok());
-    sum.ok_or_else(|| {
-        let message = "must be none: the credit would have more than 15 digits before the point";
-        invalid(FaultCode::OutOfRange, message, "proration")
-    })
+/// The error of a change whose credit would have too many digits for an amount.
+fn too_much_credit() -> Error {
+    let message = "must be none: the credit would have more than 15 digits before the point";
+    invalid(FaultCode::OutOfRange, message, "proration")
 }

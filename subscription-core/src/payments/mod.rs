@@ -3,6 +3,7 @@
 mod check;
 mod input;
 mod lifecycle;
+mod lines;
 mod observed;
 mod requested;
 mod shown;
@@ -11,6 +12,7 @@ use serde::Deserialize;
 
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
+pub use lines::{Basis, BasisOfChange, Line, LineKind};
 pub use observed::{ObservedPayment, ObservedPeriod, SettledDiffers};
 pub use requested::{PaymentKind, RequestedPayment};
 
@@ -106,6 +108,7 @@ impl Payment {
             cycle,
             mirrored: false,
             by_clock: false,
+            basis: None,
         });
         Ok(Self {
             id,

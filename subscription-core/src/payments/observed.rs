@@ -49,6 +49,7 @@ impl ObservedPeriod {
             cycle: self.cycle,
             mirrored: true,
             by_clock: false,
+            basis: None,
         }
     }
 }

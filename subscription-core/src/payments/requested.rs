@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::PaymentStatus;
+use super::{Basis, Line, PaymentStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::{Amount, Timestamp};
@@ -36,6 +36,7 @@ pub struct RequestedPayment {
     /// The number of the present attempt to collect the payment, from 1.
     pub attempt: u32,
     /// When a failed payment is to be collected again; `None` if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Timestamp>,
     /// The number of attempts that were made by the schedule of retries. Not shown.
     pub retries: u32,
@@ -52,6 +53,9 @@ pub struct RequestedPayment {
     /// Not shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_clock: bool,
+    /// The inputs from which the amount was computed; `None` if the service did not compute it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
 }
 
 impl RequestedPayment {
@@ -87,6 +91,11 @@ impl super::Payment {
         }
         let name = format!("{} {}", asked.kind, asked.period_start);
         Some(Uuid::new_v5(&self.subscription_id.uuid(), name.as_bytes()))
+    }
+
+    /// The lines that add up to the amount; `None` if the service did not compute the amount.
+    pub fn lines(&self) -> Option<Vec<Line>> {
+        Some(self.asked.as_ref()?.basis.as_ref()?.lines())
     }
 
     /// The purpose of the payment; `None` if it pays for no period.

@@ -89,6 +89,7 @@ impl SubscriptionService {
                 cycle: ask.cycle,
                 mirrored: false,
                 by_clock: true,
+                basis: Some(ask.basis.clone()),
             })),
         })
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::error::{Conflict, Error};
 use crate::events::Change;
-use crate::payments::{Payment, PaymentKind};
+use crate::payments::{Basis, Payment, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::subscriptions::{Action, Managed, ManagedBy, Subscription};
 use crate::values::as_text::named_enum;
@@ -52,6 +52,8 @@ pub struct PaymentRequest {
     pub currency: Currency,
     /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
+    /// The inputs from which the amount was computed.
+    pub basis: Basis,
 }
 
 /// The state of a subscription's other payments for periods, when one payment is reported.

@@ -204,6 +204,17 @@ pub enum ScheduledChange {
 }
 
 impl Subscription {
+    /// The terms of the next period; `None` if the subscription has no price or no currency.
+    pub fn terms(&self) -> Option<Terms> {
+        Some(Terms {
+            subscription_plan_id: self.subscription_plan_id,
+            billing_cycle: self.billing_cycle,
+            price: self.price()?,
+            currency: self.currency()?,
+            quantity: self.quantity,
+        })
+    }
+
     /// The change that happens at the next renewal; `None` while the subscription is cancelled.
     pub fn scheduled_change(&self) -> Option<ScheduledChange> {
         let change = self.billing.as_ref()?.scheduled_change;

@@ -23,7 +23,7 @@ pub use managed::Managed;
 pub use observed::{ObservedSubscription, Renewal};
 pub use period::{Period, Schedule};
 pub(crate) use plan_change::Settlement;
-pub use plan_change::{AgreedQuote, PlanChange, Proration, Quote, QuoteLine, QuoteLineKind};
+pub use plan_change::{AgreedQuote, PlanChange, Proration, Quote};
 pub use shown::ShownChange;
 pub use verbs::{Action, CancelInput, Effective, PauseInput};
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Effective, Quantity, Terms};
+use crate::payments::{BasisOfChange, Line};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::input::{amount, string};
@@ -165,26 +166,6 @@ impl PlanChange {
     }
 }
 
-named_enum! {
-    /// The direction of a line of a quote.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub enum QuoteLineKind {
-        /// For the subscriber: the unused part of the running period at its old price.
-        Credit = "credit",
-        /// Against the subscriber: the new price.
-        Charge = "charge",
-    }
-}
-
-/// A line of a quote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct QuoteLine {
-    /// The direction.
-    pub kind: QuoteLineKind,
-    /// The amount, which is not negative.
-    pub amount: Amount,
-}
-
 /// The consequences of a change of plan. The execution of the change applies a quote too, so the change costs what
 /// the quote says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -206,8 +187,9 @@ pub struct Quote {
     pub period_start: Option<Timestamp>,
     /// The end of that period; `None` if it has none.
     pub period_end: Option<Timestamp>,
-    /// The credit and the charge; empty if the running period is not settled.
-    pub lines: Vec<QuoteLine>,
+    /// The lines, which add up to `amount_due` less the credit that the change adds; empty if the running period is not
+    /// settled.
+    pub lines: Vec<Line>,
     /// The amount to pay now, after credit.
     pub amount_due: Amount,
     /// The currency of all amounts.
@@ -224,6 +206,12 @@ pub struct Quote {
     /// The way in which the change is applied.
     #[serde(skip)]
     pub(crate) settlement: Settlement,
+    /// The value of a whole period after the change.
+    #[serde(skip)]
+    pub(crate) value: Amount,
+    /// The running period before the change.
+    #[serde(skip)]
+    pub(crate) before: BasisOfChange,
 }
 
 impl Quote {

@@ -1,8 +1,9 @@
 //! `/subscription-payments`: the payments of subscriptions.
 
 use http::StatusCode;
+use serde::Serialize;
 use subscription_core::auth::Scope::{PaymentsRead, PaymentsWrite};
-use subscription_core::{NewPayment, PaymentChanges};
+use subscription_core::{Line, NewPayment, Payment, PaymentChanges};
 
 use crate::api::routes::{Area, delete, get, post, put, scope};
 use crate::api::{ApiError, Call, Reply};
@@ -17,9 +18,22 @@ pub(crate) static AREA: Area = Area::new(
     ],
 );
 
+/// A payment with the lines of its amount.
+#[derive(Serialize)]
+struct WithLines<'p> {
+    #[serde(flatten)]
+    payment: &'p Payment,
+    lines: Option<Vec<Line>>,
+}
+
 async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     let payment = call.service.payment(call.path("payment_id")?).await?;
-    call.record(&payment)
+    let version = payment.version;
+    if call.has(version)? {
+        return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
+    }
+    let lines = payment.lines();
+    Ok(Reply::ok(&WithLines { payment: &payment, lines })?.version(version))
 }
 
 async fn create(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -6,8 +6,8 @@ use libtest_mimic::Failed;
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::PaymentQuery;
 use subscription_core::{
-    ManualClock, MemoryStore, NewPlan, NewSubscription, PaymentChanges, PaymentStatus, Plan,
-    PlanChange, Quantity, SubscriptionId, SubscriptionService, Timestamp, UserId,
+    LineKind, ManualClock, MemoryStore, NewPlan, NewSubscription, PaymentChanges, PaymentStatus,
+    Plan, PlanChange, Quantity, SubscriptionId, SubscriptionService, Timestamp, UserId,
 };
 
 use crate::page::read;
@@ -71,12 +71,15 @@ async fn computed(row: &str) -> Result<String, Failed> {
         while billing.advance(200).await?.more {}
         asked.push(pay(&billing, id).await?.unwrap_or_else(|| zero.clone()));
     }
-    let line = |nth: usize| {
-        quote.lines.get(nth).map_or_else(|| "–".to_owned(), |line| line.amount.to_string())
+    let line = |kinds: &[LineKind]| {
+        let line = quote.lines.iter().find(|line| kinds.contains(&line.kind));
+        let none = if quote.lines.is_empty() { "–" } else { zero.as_str() };
+        line.map_or_else(|| none.to_owned(), |line| line.amount.to_string())
     };
     let next = quote.renews_at.ok_or("it renews")?.to_string();
     let next: String = next.chars().take(START.len()).collect();
-    let (credit, charge) = (line(0), line(1));
+    let credit = line(&[LineKind::Unused]);
+    let charge = line(&[LineKind::Period, LineKind::Change]);
     let (left, asked) = (quote.credit_after, asked.join(", "));
     Ok(format!(
         "| {case} | {from} | {to} | {on} | {credit} | {charge} | {paid} | {left} | {next} | {asked} |"

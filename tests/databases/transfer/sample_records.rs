@@ -9,7 +9,9 @@ use subscription_core::auth::{
     Scope, Session, User,
 };
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::payments::{PaymentKind, RequestedPayment};
+use subscription_core::payments::{
+    Basis, BasisOfChange, Line, LineKind, PaymentKind, RequestedPayment,
+};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
@@ -275,7 +277,21 @@ impl SampleRecords {
             cycle: self.pick([BillingCycle::MONTHLY, BillingCycle::ONE_TIME]),
             mirrored: self.chance(),
             by_clock: self.chance(),
+            basis: self.maybe(|| self.basis()),
         }
+    }
+
+    fn basis(&self) -> Basis {
+        let plan = PlanId::new(self.time(), &self.random).unwrap();
+        let change = BasisOfChange {
+            plan,
+            start: self.maybe(|| self.time()),
+            end: self.maybe(|| self.time()),
+            paid: parsed("0.10"),
+        };
+        let lines = self.pick([LineKind::Period, LineKind::Change]);
+        let lines = vec![Line { kind: lines, amount: parsed("5.0") }];
+        Basis::new(plan, parsed("5.0"), self.pick([1, 3]), lines, self.maybe(|| change))
     }
 
     fn user(&self) -> User {

@@ -136,6 +136,7 @@ fn payment(number: u64, subscription: SubscriptionId, (start, end): (&str, &str)
             cycle: BillingCycle::MONTHLY,
             mirrored: false,
             by_clock: true,
+            basis: None,
         })),
     }
 }

@@ -9,8 +9,8 @@ use subscription_core::plans::Span;
 use subscription_core::providers::{EventState, Reason};
 use subscription_core::webhooks::{DisabledReason, ParkedState, StallReason};
 use subscription_core::{
-    BillingCycle, Effective, FaultCode, ManagedBy, PaymentKind, PaymentStatus, Proration, Quantity,
-    QuoteLineKind, StepKind, SubscriptionStatus,
+    BillingCycle, Effective, FaultCode, LineKind, ManagedBy, PaymentKind, PaymentStatus, Proration,
+    Quantity, StepKind, SubscriptionStatus,
 };
 
 use super::documented::{DOCUMENT, is_valid, operations, resolve};
@@ -151,8 +151,8 @@ fn names_and_scopes_are_those_of_the_core() {
     assert_eq!(texts(&schema("ManagedBy")["enum"]), ManagedBy::ALL.map(ManagedBy::as_str));
     assert_eq!(texts(&schema("Effective")["enum"]), Effective::ALL.map(Effective::as_str));
     assert_eq!(texts(&schema("Proration")["enum"]), Proration::ALL.map(Proration::as_str));
-    let line = &schema("Quote")["properties"]["lines"]["items"]["properties"]["kind"];
-    assert_eq!(texts(&line["enum"]), QuoteLineKind::ALL.map(QuoteLineKind::as_str));
+    let line = &schema("Line")["properties"]["kind"];
+    assert_eq!(texts(&line["enum"]), LineKind::ALL.map(LineKind::as_str));
     let step = &schema("UpcomingStep")["properties"]["step"];
     assert_eq!(texts(&step["enum"]), StepKind::ALL.map(StepKind::as_str));
     let kinds = PaymentKind::ALL.map(|kind| json!(kind)).into_iter().chain([Value::Null]);

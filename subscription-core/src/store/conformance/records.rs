@@ -12,7 +12,9 @@ use crate::accounts::{
     Client, ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Scope, Session, User,
 };
 use crate::events::{Actor, Change, Event, Subject};
-use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
+use crate::payments::{
+    Basis, BasisOfChange, Line, LineKind, Payment, PaymentKind, PaymentStatus, RequestedPayment,
+};
 use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
@@ -165,6 +167,15 @@ pub(super) fn due_subscription(n: u64, seconds: u64) -> Subscription {
     Subscription { managed_by, billing: Some(Box::new(billing)), ..subscription(n) }
 }
 
+/// The inputs of an amount, with all fields.
+fn basis() -> Basis {
+    let line = |kind, amount| Line { kind, amount: parsed(amount) };
+    let lines = vec![line(LineKind::Change, "19.90"), line(LineKind::Unused, "9.95")];
+    let plan = PlanId::from(Uuid::from_u128(7));
+    let change = BasisOfChange { plan, start: Some(at(1)), end: None, paid: parsed("19.90") };
+    Basis::new(plan, parsed("19.90"), 3, lines, Some(change))
+}
+
 /// The payment with number `n`, for the period of subscription 0 that starts after `start` seconds. It is to be
 /// collected then, and to be retried 10 seconds later.
 pub(super) fn asked_payment(n: u64, kind: PaymentKind, start: u64) -> Payment {
@@ -180,6 +191,7 @@ pub(super) fn asked_payment(n: u64, kind: PaymentKind, start: u64) -> Payment {
         cycle: BillingCycle::MONTHLY,
         mirrored: false,
         by_clock: true,
+        basis: Some(basis()),
     };
     Payment { asked: Some(Box::new(asked)), ..payment(n) }
 }

@@ -2,7 +2,7 @@
 
 import { Problem, call, now } from "./api.js";
 import { ask, explain, once, result } from "./dialog.js";
-import { CYCLES, boxes, cycle, date, el, input, labelled, money, p, period, planName, replace, select, soft, terms, wrong } from "./el.js";
+import { CYCLES, boxes, cycle, date, el, input, labelled, lineFacts, money, p, period, planName, replace, select, soft, terms, wrong } from "./el.js";
 import { facts } from "./table.js";
 
 export function planChange(context, { name: title }) {
@@ -94,7 +94,7 @@ function quoteFacts(quote, plans) {
     const amount = (value) => money(value, quote.currency);
     return [facts([
         ["Plan then", `${planName(quote.subscription_plan_id, plans)}, ${terms(quote)}`],
-        ...quote.lines.map(({ kind, amount: part }) => (kind === "credit" ? ["Credit for the unused part", `−${amount(part)}`] : ["Charge for the new terms", amount(part)])),
+        ...lineFacts(quote.lines, quote.currency),
         ["Credit before", amount(quote.credit_before)],
         ["To pay now", el("strong", {}, amount(quote.amount_due))],
         ["Credit afterwards", amount(quote.credit_after)],

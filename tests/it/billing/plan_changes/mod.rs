@@ -9,7 +9,7 @@ mod scheduled;
 
 use subscription_core::billing::Policy;
 use subscription_core::{
-    NewSubscription, Plan, PlanChange, Quantity, Quote, QuoteLineKind, Subscription,
+    Amount, LineKind, NewSubscription, Plan, PlanChange, Quantity, Quote, Subscription,
 };
 use test_support::billing::life::other_plan;
 use test_support::billing::{Life, invariants};
@@ -55,14 +55,18 @@ fn to_plan(life: &mut Life, plan: &Plan) -> Quote {
     life.change_plan(Some(plan), &PlanChange::to_plan(plan.id)).unwrap()
 }
 
-fn line(quote: &Quote, kind: QuoteLineKind) -> String {
-    let line = quote.lines.iter().find(|line| line.kind == kind);
-    line.map_or_else(|| "-".to_owned(), |line| line.amount.to_string())
+/// The amount of the first line of one of these kinds.
+fn line(quote: &Quote, kinds: &[LineKind]) -> String {
+    let line = quote.lines.iter().find(|line| kinds.contains(&line.kind));
+    let zero = Amount::ZERO.with_digits(quote.amount_due.fraction_digits());
+    let amount = line.map(|line| line.amount).or((!quote.lines.is_empty()).then_some(zero));
+    amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string())
 }
 
 /// Credit, charge and amount due of a quote.
 fn money(quote: &Quote) -> String {
-    let (credit, charge) = (line(quote, QuoteLineKind::Credit), line(quote, QuoteLineKind::Charge));
+    let credit = line(quote, &[LineKind::Unused]);
+    let charge = line(quote, &[LineKind::Period, LineKind::Change]);
     format!("{credit}, {charge}, {}", quote.amount_due)
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rust_decimal::Decimal;
 use subscription_core::billing::Policy;
 use subscription_core::{
-    Amount, Currency, Plan, PlanChange, Quote, QuoteLineKind, Subscription, Timestamp,
+    Amount, Currency, LineKind, Plan, PlanChange, Quote, Subscription, Timestamp,
 };
 use test_support::billing::life::other_plan;
 use test_support::billing::{Life, invariants};
@@ -34,17 +34,17 @@ fn smallest(currency: Currency) -> Decimal {
     Decimal::new(1, currency.digits())
 }
 
-fn amount(quote: &Quote, kind: QuoteLineKind) -> Decimal {
-    let line = quote.lines.iter().find(|line| line.kind == kind);
-    line.map_or(Decimal::ZERO, |line| line.amount.value())
+fn amount(quote: &Quote, kinds: &[LineKind]) -> Decimal {
+    let lines = quote.lines.iter().filter(|line| kinds.contains(&line.kind));
+    lines.map(|line| line.amount.value()).sum()
 }
 
 fn credit(quote: &Quote) -> Decimal {
-    amount(quote, QuoteLineKind::Credit)
+    amount(quote, &[LineKind::Unused])
 }
 
 fn charge(quote: &Quote) -> Decimal {
-    amount(quote, QuoteLineKind::Charge)
+    amount(quote, &[LineKind::Period, LineKind::Change])
 }
 
 fn period_value(subscription: &Subscription) -> Decimal {

@@ -23,7 +23,7 @@ use subscription_core::billing::{Policy, next_action_at, step};
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
 use subscription_core::{
-    BillingCycle, Payment, PaymentRequest, Quote, QuoteLineKind, StepKind, Subscription,
+    BillingCycle, Line, LineKind, Payment, PaymentRequest, Quote, StepKind, Subscription,
     SubscriptionStatus, Timestamp,
 };
 
@@ -231,13 +231,17 @@ fn is_taken_back(write: &Write, less: Decimal) -> bool {
     write.by == By::Report && less > Decimal::ZERO && less <= of_changes
 }
 
-/// The charges of a quote minus its credits.
+/// The charges of a quote minus the unused part of the old period, before the balance.
 pub fn net(quote: &Quote) -> Decimal {
-    let signed = quote.lines.iter().map(|line| match line.kind {
-        QuoteLineKind::Credit => -line.amount.value(),
-        QuoteLineKind::Charge => line.amount.value(),
-    });
-    signed.sum()
+    sum(quote.lines.iter().filter(|line| line.kind != LineKind::Balance))
+}
+
+/// The sum of lines.
+pub fn sum<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Decimal {
+    let signed = |line: &Line| {
+        if line.kind.adds() { line.amount.value() } else { -line.amount.value() }
+    };
+    lines.into_iter().map(signed).sum()
 }
 
 pub fn preview_is_execution(writes: &[Write]) -> Verdict {

@@ -160,6 +160,7 @@ impl Life {
                 cycle: ask.cycle,
                 mirrored: false,
                 by_clock: true,
+                basis: Some(ask.basis.clone()),
             })),
         }
     }

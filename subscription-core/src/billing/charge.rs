@@ -1,0 +1,170 @@
+//! The amounts of billing: what a period and a change of plan cost. This is the only place that computes an amount; all
+//! other code copies the lines.
+//!
+//! Each product is rounded once, half to even, at the digits of the currency.
+
+#![warn(clippy::arithmetic_side_effects)]
+
+use rust_decimal::Decimal;
+
+use super::outcome::excess;
+use crate::payments::{Line, LineKind};
+use crate::subscriptions::{Subscription, Terms};
+use crate::values::{Amount, Currency, Timestamp};
+
+/// The prices of a whole period.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Price {
+    /// Price times quantity.
+    gross: Amount,
+    currency: Currency,
+}
+
+impl Price {
+    /// The price of a period at these terms; `None` if it has too many digits for an amount.
+    pub(super) fn of(terms: &Terms) -> Option<Self> {
+        let Terms { price, quantity, currency, .. } = *terms;
+        let gross = scaled(price.times(quantity.get())?, 1, 1, currency)?;
+        Some(Self { gross, currency })
+    }
+
+    /// The price of the next period of a subscription; `None` if it has no price.
+    pub(super) fn of_next(subscription: &Subscription) -> Option<Self> {
+        Self::of(&subscription.terms()?)
+    }
+
+    /// The value of a whole period.
+    pub(super) const fn value(self) -> Amount {
+        self.gross
+    }
+
+    fn zero(self) -> Amount {
+        Amount::ZERO.with_digits(self.currency.digits())
+    }
+}
+
+/// The rest of the running period.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rest {
+    left: u64,
+    whole: u64,
+    /// The value of the whole period, as it was paid.
+    paid: Amount,
+}
+
+impl Rest {
+    /// The rest of the running period at a moment; `None` if the period has no end.
+    pub(super) fn at(at: Timestamp, subscription: &Subscription, paid: Amount) -> Option<Self> {
+        let (start, end) = subscription.current_period_start().zip(subscription.renews_at)?;
+        let whole = end.since(start).as_secs();
+        Some(Self { left: end.since(at).as_secs().min(whole), whole, paid })
+    }
+
+    /// The part of the value of a whole period that pays for this rest.
+    fn part(self, value: Amount, currency: Currency) -> Option<Amount> {
+        scaled(value, self.left, self.whole, currency)
+    }
+}
+
+/// An amount to pay, and the lines that add up to it.
+#[derive(Debug, Clone)]
+pub(super) struct Charge {
+    pub(super) lines: Vec<Line>,
+    /// The value of a whole period: after the discount, before the balance.
+    pub(super) value: Amount,
+    /// The amount to pay.
+    pub(super) amount: Amount,
+    /// The credit of the subscription afterwards.
+    pub(super) credit_after: Amount,
+}
+
+impl Charge {
+    /// The charge for a whole period.
+    pub(super) fn of_period(price: Price, credit: Amount) -> Self {
+        let (amount, credit_after) = after_credit(price.gross, credit);
+        let lines = lines(LineKind::Period, price.gross, price.zero(), excess(price.gross, amount));
+        Self { lines, value: price.gross, amount, credit_after }
+    }
+
+    /// The charge of a change within the running period: the rest of the period at the new price, less its unused part
+    /// at the old one. `None` if the credit would have too many digits.
+    pub(super) fn of_change(price: Price, rest: Option<Rest>, credit: Amount) -> Option<Self> {
+        let part = rest.and_then(|rest| rest.part(price.gross, price.currency));
+        Self::settled(price, LineKind::Change, part.unwrap_or(price.zero()), rest, credit)
+    }
+
+    /// The charge of a change that starts a new period: the whole new period, less the unused part of the old one.
+    /// `None` if the credit would have too many digits.
+    pub(super) fn of_restart(price: Price, rest: Option<Rest>, credit: Amount) -> Option<Self> {
+        Self::settled(price, LineKind::Period, price.gross, rest, credit)
+    }
+
+    /// No charge: the running period is not settled.
+    pub(super) fn none(price: Price, credit: Amount) -> Self {
+        Self { lines: Vec::new(), value: price.gross, amount: price.zero(), credit_after: credit }
+    }
+
+    fn settled(
+        price: Price,
+        kind: LineKind,
+        taken: Amount,
+        rest: Option<Rest>,
+        credit: Amount,
+    ) -> Option<Self> {
+        let unused = rest.and_then(|rest| rest.part(rest.paid, price.currency));
+        let unused = unused.unwrap_or(price.zero());
+        let due = excess(taken, unused);
+        let (amount, left) = after_credit(due, credit);
+        let given = excess(unused, taken);
+        let credit_after = left.value().checked_add(given.value())?.try_into().ok()?;
+        let lines = lines(kind, taken, unused, excess(due, amount));
+        Some(Self { lines, value: price.gross, amount, credit_after })
+    }
+}
+
+/// The lines of a charge, without those of 0 that take nothing off.
+fn lines(kind: LineKind, taken: Amount, unused: Amount, balance: Amount) -> Vec<Line> {
+    let off = [(LineKind::Unused, unused), (LineKind::Balance, balance)];
+    let off = off.into_iter().filter(|(_, amount)| !amount.is_zero());
+    let all = std::iter::once((kind, taken)).chain(off);
+    all.map(|(kind, amount)| Line { kind, amount }).collect()
+}
+
+/// The part of a value that the credit does not cover, and the rest of the credit.
+fn after_credit(value: Amount, credit: Amount) -> (Amount, Amount) {
+    let used = value.value().min(credit.value());
+    if used.is_zero() {
+        return (value, credit);
+    }
+    // Both differences are exact, and neither is negative.
+    let less = |amount: Amount| Amount::try_from(amount.value().checked_sub(used)?).ok();
+    less(value).zip(less(credit)).unwrap_or((value, credit))
+}
+
+/// The value of a whole period, if a part of it costs `amount`. The spans are in seconds.
+pub(super) fn whole_of(
+    amount: Amount,
+    part: u64,
+    whole: u64,
+    currency: Currency,
+) -> Option<Amount> {
+    scaled(amount, whole, part, currency)
+}
+
+/// `value` times `times`, divided by `by`, rounded half to even at the digits of the currency. `None` if `by` is 0,
+/// or if the result has too many digits for an amount.
+fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amount> {
+    let digits = currency.digits();
+    let mut exact = value.value();
+    exact.rescale(Amount::FRACTION_DIGITS_MAX);
+    // A value has at most 21 digits and a time in seconds at most 12: their product fits.
+    let dividend = exact.mantissa().checked_mul(times.into())?;
+    let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
+    let divisor = i128::from(by).checked_mul(units)?;
+    let down = dividend.checked_div(divisor)?;
+    let left = dividend.checked_rem(divisor)?;
+    // More than half is rounded up, and exactly half only if that makes the result even.
+    let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
+    let rounded = down.checked_add(is_up.into())?;
+    Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()
+}
