@@ -362,6 +362,12 @@ async fn billing(client: &mut Client, user: &str, run: &str) -> Result<()> {
     let changed = client.call(seats).await?.body;
     assert_eq!(changed.get("quantity"), Some(&json!(2)));
 
+    // Half the price for three months.
+    let half = json!({ "percent": 50, "periods": 3 });
+    let given = client.call(post(format!("{path}/discount"), &half)).await?.body;
+    assert_eq!(given.pointer("/discount/periods_left"), Some(&json!(3)));
+    client.call(ask(Method::DELETE, format!("{path}/discount"))).await?;
+
     let steps = client.call(get(format!("{path}/timeline?limit=2"))).await?;
     assert_eq!(steps.body.pointer("/data/1/step"), Some(&json!("period_started")));
     client.call(ask(Method::POST, format!("{path}/pause"))).await?;

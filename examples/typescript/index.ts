@@ -46,11 +46,11 @@ export class Problem extends Error {
 }
 
 /** Fields that hold an amount, which is read as text: a number of JavaScript does not keep its digits. */
-export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after", "mrr", "at_risk", "committed", "trial"]);
+export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit", "amount_due", "next_amount", "credit_before", "credit_after", "mrr", "at_risk", "committed", "trial", "percent"]);
 /** The paths that need an access token, and those whose POST accepts an idempotency key. */
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
 export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments",
-  "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscriptions/{id}/change-plan",
+  "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscriptions/{id}/change-plan", "/subscriptions/{id}/discount",
   "/subscription-payments/{payment_id}/retry", "/webhook-endpoints"]);
 const [RETRIES_MAX, WAIT_SECONDS_MAX] = [3, 60];
 
@@ -178,6 +178,8 @@ export class Subscriptions {
     resume: this.#verb("/subscriptions/{id}/resume"),
     previewPlan: (id: string, body: Schemas["PlanChange"], extra?: Extra) => this.call("POST", "/subscriptions/{id}/change-plan/preview", { path: { id }, body, ...extra }),
     changePlan: (id: string, body: Schemas["PlanChange"], extra?: Extra) => this.call("POST", "/subscriptions/{id}/change-plan", { path: { id }, body, ...extra }),
+    giveDiscount: (id: string, body: Schemas["NewDiscount"], extra?: Extra) => this.call("POST", "/subscriptions/{id}/discount", { path: { id }, body, ...extra }),
+    removeDiscount: (id: string, extra?: Extra) => this.call("DELETE", "/subscriptions/{id}/discount", { path: { id }, ...extra }),
     unschedule: (id: string, extra?: Extra) => this.call("DELETE", "/subscriptions/{id}/scheduled-change", { path: { id }, ...extra }),
   };
   readonly payments = {

@@ -215,6 +215,9 @@ pub enum Conflict {
     /// Another change is scheduled for the subscription.
     #[error("another change of the subscription is scheduled")]
     ChangeScheduled,
+    /// The subscription already has a discount.
+    #[error("the subscription has a discount: remove that one first")]
+    DiscountExists,
     /// The plan has another currency than the subscription, or one of the two has no currency.
     #[error("{}", currency_mismatch(*from, *to))]
     CurrencyMismatch {
@@ -412,6 +415,7 @@ impl Conflict {
             Self::Managed(Managed { by: ManagedBy::Caller, .. }) => "managed_by_caller",
             Self::PaymentOpen => "payment_open",
             Self::ChangeScheduled => "change_scheduled",
+            Self::DiscountExists => "discount_exists",
             Self::CurrencyMismatch { .. } => "currency_mismatch",
             Self::QuoteChanged(_) => "quote_changed",
             Self::CustomerConflict => "customer_conflict",

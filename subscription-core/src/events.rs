@@ -413,7 +413,7 @@ changed_fields! {
     Subscription {
         user_id, subscription_plan_id, external_subscription_id, billing_cycle, status, is_active,
         blocked, renews_at, starts_at, ends_at, current_period_start(), current_period_end(),
-        metadata, managed_by, quantity, price(), currency(), credit(), trial_ends_at(), resumes_at(),
+        metadata, managed_by, quantity, price(), currency(), credit(), discount(), trial_ends_at(), resumes_at(),
         past_due_since(), next_action_at(), scheduled_change(), manage_url(),
     }
     Payment {

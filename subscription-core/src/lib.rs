@@ -160,8 +160,8 @@ pub mod webhooks;
 pub use auth::Authentication;
 pub use error::{Conflict, DependencyFailed, Error, ErrorKind, Forbidden, Unauthenticated};
 pub use payments::{
-    Basis, BasisOfChange, Currency, Line, LineKind, NewPayment, ObservedPayment, ObservedPeriod,
-    Payment, PaymentChanges, PaymentKind, PaymentStatus, RequestedPayment, SettledDiffers,
+    Basis, Currency, Line, LineKind, NewPayment, ObservedPayment, ObservedPeriod, Payment,
+    PaymentChanges, PaymentKind, PaymentStatus, RequestedPayment, SettledDiffers,
 };
 pub use plans::{
     BillingCycle, CheckoutHosts, CheckoutProvider, Features, NewPlan, Plan, PlanChanges,
@@ -177,9 +177,10 @@ pub use service::{
 pub use service::{Followed, ObservedChanges};
 pub use store::{MemoryStore, Store};
 pub use subscriptions::{
-    Action, AgreedQuote, BillingState, CancelInput, Effective, Managed, ManagedBy, NewSubscription,
-    NoInput, ObservedSubscription, PauseInput, Phase, PlanChange, Proration, Quantity, Quote,
-    Renewal, Schedule, Subscription, SubscriptionChanges, SubscriptionStatus,
+    Action, AgreedQuote, BillingState, CancelInput, Discount, Effective, Managed, ManagedBy,
+    NewDiscount, NewSubscription, NoInput, ObservedSubscription, PauseInput, Phase, PlanChange,
+    Proration, Quantity, Quote, Renewal, Schedule, Subscription, SubscriptionChanges,
+    SubscriptionStatus,
 };
 pub use values::clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use values::decimal::{Amount, Bounded};

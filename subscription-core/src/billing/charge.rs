@@ -9,33 +9,59 @@ use rust_decimal::Decimal;
 
 use super::outcome::excess;
 use crate::payments::{Line, LineKind};
-use crate::subscriptions::{Subscription, Terms};
+use crate::subscriptions::{Discount, Subscription, Terms};
 use crate::values::{Amount, Currency, Timestamp};
 
-/// The prices of a whole period.
+/// The price of a whole period, and what a discount takes off it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Price {
     /// Price times quantity.
     gross: Amount,
+    reduction: Amount,
     currency: Currency,
+    /// The discount after the period has begun.
+    discount: Option<Discount>,
 }
 
 impl Price {
-    /// The price of a period at these terms; `None` if it has too many digits for an amount.
+    /// The price of a period at these terms without a discount; `None` if it has too many digits for an amount.
     pub(super) fn of(terms: &Terms) -> Option<Self> {
         let Terms { price, quantity, currency, .. } = *terms;
         let gross = scaled(price.times(quantity.get())?, 1, 1, currency)?;
-        Some(Self { gross, currency })
+        let reduction = Amount::ZERO.with_digits(currency.digits());
+        Some(Self { gross, reduction, currency, discount: None })
     }
 
-    /// The price of the next period of a subscription; `None` if it has no price.
-    pub(super) fn of_next(subscription: &Subscription) -> Option<Self> {
-        Self::of(&subscription.terms()?)
+    /// The price of a new period. A discount without a period left is dropped. The period counts as one of its periods
+    /// if the discount reduces it.
+    pub(super) fn of_new_period(terms: &Terms, discount: Option<Discount>) -> Option<Self> {
+        let price = Self::of(terms)?;
+        let Some(discount) = discount.filter(|it| it.periods_left() != Some(0)) else {
+            return Some(price);
+        };
+        let reduction = discount.off.of(price.gross, price.currency);
+        let applied = !reduction.is_zero();
+        let used = discount.used.saturating_add(applied.into());
+        Some(Self { reduction, discount: Some(Discount { used, applied, ..discount }), ..price })
+    }
+
+    /// The price of the running period at these terms: reduced if the discount has reduced the period.
+    pub(super) fn of_running_period(terms: &Terms, discount: Option<Discount>) -> Option<Self> {
+        let price = Self::of(terms)?;
+        let applied = discount.filter(|it| it.applied);
+        let reduction =
+            applied.map_or(price.reduction, |it| it.off.of(price.gross, price.currency));
+        Some(Self { reduction, discount, ..price })
     }
 
     /// The value of a whole period.
-    pub(super) const fn value(self) -> Amount {
-        self.gross
+    pub(super) fn value(self) -> Amount {
+        excess(self.gross, self.reduction)
+    }
+
+    /// True if the running period is free because of its discount.
+    pub(super) fn is_free_by_discount(self) -> bool {
+        !self.reduction.is_zero() && self.value().is_zero()
     }
 
     fn zero(self) -> Amount {
@@ -76,57 +102,76 @@ pub(super) struct Charge {
     pub(super) amount: Amount,
     /// The credit of the subscription afterwards.
     pub(super) credit_after: Amount,
+    /// The discount of the subscription afterwards.
+    pub(super) discount: Option<Discount>,
 }
 
 impl Charge {
     /// The charge for a whole period.
     pub(super) fn of_period(price: Price, credit: Amount) -> Self {
-        let (amount, credit_after) = after_credit(price.gross, credit);
-        let lines = lines(LineKind::Period, price.gross, price.zero(), excess(price.gross, amount));
-        Self { lines, value: price.gross, amount, credit_after }
+        let value = price.value();
+        let (amount, credit_after) = after_credit(value, credit);
+        let balance = excess(value, amount);
+        let lines = lines(LineKind::Period, price.gross, price.reduction, price.zero(), balance);
+        Self { lines, value, amount, credit_after, discount: price.discount }
     }
 
     /// The charge of a change within the running period: the rest of the period at the new price, less its unused part
     /// at the old one. `None` if the credit would have too many digits.
     pub(super) fn of_change(price: Price, rest: Option<Rest>, credit: Amount) -> Option<Self> {
-        let part = rest.and_then(|rest| rest.part(price.gross, price.currency));
-        Self::settled(price, LineKind::Change, part.unwrap_or(price.zero()), rest, credit)
+        let part = |value| rest.and_then(|rest| rest.part(value, price.currency));
+        let gross = part(price.gross).unwrap_or(price.zero());
+        let net = part(price.value()).unwrap_or(price.zero());
+        Self::settled(price, LineKind::Change, (gross, net), rest, credit)
     }
 
     /// The charge of a change that starts a new period: the whole new period, less the unused part of the old one.
     /// `None` if the credit would have too many digits.
     pub(super) fn of_restart(price: Price, rest: Option<Rest>, credit: Amount) -> Option<Self> {
-        Self::settled(price, LineKind::Period, price.gross, rest, credit)
+        Self::settled(price, LineKind::Period, (price.gross, price.value()), rest, credit)
     }
 
     /// No charge: the running period is not settled.
     pub(super) fn none(price: Price, credit: Amount) -> Self {
-        Self { lines: Vec::new(), value: price.gross, amount: price.zero(), credit_after: credit }
+        Self {
+            lines: Vec::new(),
+            value: price.value(),
+            amount: price.zero(),
+            credit_after: credit,
+            discount: price.discount,
+        }
     }
 
     fn settled(
         price: Price,
         kind: LineKind,
-        taken: Amount,
+        (gross, net): (Amount, Amount),
         rest: Option<Rest>,
         credit: Amount,
     ) -> Option<Self> {
         let unused = rest.and_then(|rest| rest.part(rest.paid, price.currency));
         let unused = unused.unwrap_or(price.zero());
-        let due = excess(taken, unused);
+        let due = excess(net, unused);
         let (amount, left) = after_credit(due, credit);
-        let given = excess(unused, taken);
+        let given = excess(unused, net);
         let credit_after = left.value().checked_add(given.value())?.try_into().ok()?;
-        let lines = lines(kind, taken, unused, excess(due, amount));
-        Some(Self { lines, value: price.gross, amount, credit_after })
+        let lines = lines(kind, gross, excess(gross, net), unused, excess(due, amount));
+        Some(Self { lines, value: price.value(), amount, credit_after, discount: price.discount })
     }
 }
 
 /// The lines of a charge, without those of 0 that take nothing off.
-fn lines(kind: LineKind, taken: Amount, unused: Amount, balance: Amount) -> Vec<Line> {
-    let off = [(LineKind::Unused, unused), (LineKind::Balance, balance)];
+fn lines(
+    kind: LineKind,
+    gross: Amount,
+    discount: Amount,
+    unused: Amount,
+    balance: Amount,
+) -> Vec<Line> {
+    let off =
+        [(LineKind::Discount, discount), (LineKind::Unused, unused), (LineKind::Balance, balance)];
     let off = off.into_iter().filter(|(_, amount)| !amount.is_zero());
-    let all = std::iter::once((kind, taken)).chain(off);
+    let all = std::iter::once((kind, gross)).chain(off);
     all.map(|(kind, amount)| Line { kind, amount }).collect()
 }
 

@@ -5,7 +5,7 @@ use super::outcome::{SideEffects, billing, settle};
 use super::policy::Policy;
 use super::steps::start;
 use crate::events::Change;
-use crate::plans::{BillingCycle, Plan};
+use crate::plans::{BillingCycle, Plan, Reduction};
 use crate::service::RuleDecision;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Amount, Fault, FaultCode, Faults, InvalidValue, Timestamp};
@@ -63,6 +63,11 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
             let digits =
                 [currency.check_digits(price, "price"), currency.check_digits(credit, "credit")];
             digits.into_iter().filter_map(Result::err).for_each(&mut fault);
+            if let Some(Reduction::Amount(amount)) = subscription.discount().map(|it| it.off)
+                && let Err(refused) = currency.check_digits(amount, "discount.amount")
+            {
+                fault(refused);
+            }
             if price.times(subscription.quantity.get()).is_none() {
                 let message = "times the price must have at most 15 digits before the point";
                 fault(out_of_range("quantity", message));
@@ -112,7 +117,8 @@ pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: T
     }
     let start = subscription.current_period_start().unwrap_or(subscription.starts_at);
     let trial_ends_at = subscription.trial_ends_at().or(subscription.renews_at);
-    let value = Price::of_next(subscription).map_or(Amount::ZERO, Price::value);
+    let price = subscription.terms().as_ref().and_then(Price::of);
+    let value = price.map_or(Amount::ZERO, Price::value);
     let billing = billing(subscription);
     billing.current_period_start = Some(start);
     if status == OnTrial {

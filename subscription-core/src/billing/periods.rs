@@ -2,10 +2,10 @@
 
 use super::charge::{Charge, Price};
 use super::outcome::billing;
-use crate::payments::{Basis, BasisOfChange, Line, PaymentKind};
+use crate::payments::{Basis, Line, LineKind, PaymentKind};
 use crate::plans::BillingCycle;
 use crate::service::PaymentRequest;
-use crate::subscriptions::{Schedule, Subscription, Terms};
+use crate::subscriptions::{Discount, Schedule, Subscription, Terms};
 use crate::values::{Amount, Timestamp};
 
 /// Makes `[start, end)` the running period, and returns the payment to request; `None` if nothing is to be paid,
@@ -18,7 +18,8 @@ pub(super) fn begin(
 ) -> Option<PaymentRequest> {
     subscription.renews_at = end;
     let terms = subscription.terms();
-    let price = terms.as_ref().and_then(Price::of);
+    let discount = subscription.discount();
+    let price = terms.as_ref().and_then(|terms| Price::of_new_period(terms, discount));
     let billing = billing(subscription);
     billing.current_period_start = Some(start);
     billing.period_value = Amount::ZERO;
@@ -27,6 +28,7 @@ pub(super) fn begin(
     let charge = Charge::of_period(price?, billing.credit);
     billing.period_value = charge.value;
     billing.credit = charge.credit_after;
+    billing.discount = charge.discount;
     (!charge.amount.is_zero()).then(|| PaymentRequest {
         kind,
         period_start: start,
@@ -36,13 +38,16 @@ pub(super) fn begin(
         cycle: terms.billing_cycle,
         currency: terms.currency,
         due_at: start,
-        basis: basis(&terms, charge.lines, None),
+        basis: basis(&terms, discount, charge.lines),
     })
 }
 
 /// The basis of a payment at these terms.
-pub(super) fn basis(terms: &Terms, lines: Vec<Line>, change: Option<BasisOfChange>) -> Basis {
-    Basis::new(terms.subscription_plan_id, terms.price, terms.quantity.get(), lines, change)
+pub(super) fn basis(terms: &Terms, discount: Option<Discount>, lines: Vec<Line>) -> Basis {
+    let is_reduced = lines.iter().any(|line| line.kind == LineKind::Discount);
+    let off = discount.filter(|_| is_reduced).map(|discount| discount.off);
+    let Terms { subscription_plan_id: plan, price, quantity, .. } = *terms;
+    Basis::new(plan, price, quantity.get(), off, lines)
 }
 
 /// The number of whole periods that ended between the next renewal and `now`, or the end of the subscription if it is

@@ -12,7 +12,7 @@ use super::periods::{basis, count_from_renewal, restart};
 use super::policy::Policy;
 use crate::error::{Conflict, Error};
 use crate::events::Change;
-use crate::payments::{BasisOfChange, PaymentKind};
+use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, Plan};
 use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{
@@ -38,17 +38,25 @@ pub fn quote(
         Some(billing) if subscription.managed_by == ManagedBy::Clock => billing.period_value,
         Some(_) | None => Price::of(&old).map_or(Amount::ZERO, Price::value),
     };
-    let (settlement, price) = settle(subscription, &old, &new, paid, change)?;
+    let own_discount = subscription.discount();
+    let discount = own_discount.filter(|_| keeps_discount(&old, &new));
+    let settlement = settle(subscription, &old, &new, paid, change)?;
+    // The check of the input has computed this price.
+    let unpriced = Faults::default;
+    let price = Price::of_running_period(&new, discount).ok_or_else(unpriced)?;
+    let of_new_period = |discount| Price::of_new_period(&new, discount).ok_or_else(unpriced);
     let digits = currency.digits();
     let credit_before = own_credit(subscription).unwrap_or(Amount::ZERO).with_digits(digits);
     let rest = Rest::at(at, subscription, paid);
-    let charge = match settlement {
+    let settled = match settlement {
         Settlement::Unchanged | Settlement::Scheduled | Settlement::NextPeriod => None,
         Settlement::RunningPeriod => Some(Charge::of_change(price, rest, credit_before)),
-        Settlement::NewPeriod => Some(Charge::of_restart(price, rest, credit_before)),
+        Settlement::NewPeriod => {
+            Some(Charge::of_restart(of_new_period(discount)?, rest, credit_before))
+        }
     };
-    let charge = match charge {
-        Some(charge) => charge.ok_or_else(too_much_credit)?,
+    let settled = match settled {
+        Some(settled) => settled.ok_or_else(too_much_credit)?,
         None => Charge::none(price, credit_before),
     };
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
@@ -57,18 +65,16 @@ pub fn quote(
     // The first period is not paid yet. It has the old price if the change is scheduled for the period after it.
     let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
     let is_scheduled = settlement == Settlement::Scheduled;
-    let first = Price::of(&old).filter(|_| first_is_ahead && is_scheduled);
-    let credit_then = first.map_or(charge.credit_after, |first| {
-        Charge::of_period(first, charge.credit_after).credit_after
-    });
+    let mut credit_then = settled.credit_after;
+    let mut discount_then = settled.discount;
+    if first_is_ahead && is_scheduled {
+        let first = Price::of_new_period(&old, own_discount).ok_or_else(unpriced)?;
+        let first = Charge::of_period(first, credit_then);
+        credit_then = first.credit_after;
+        discount_then = first.discount.filter(|_| keeps_discount(&old, &new));
+    }
     let asks_again = renews || first_is_ahead && !is_scheduled;
-    let next = asks_again.then(|| Charge::of_period(price, credit_then));
-    let before = BasisOfChange {
-        plan: old.subscription_plan_id,
-        start: subscription.current_period_start(),
-        end: subscription.renews_at,
-        paid,
-    };
+    let next = Charge::of_period(of_new_period(discount_then)?, credit_then);
     Ok(Quote {
         at,
         effective: change.effective,
@@ -78,16 +84,17 @@ pub fn quote(
         price: new.price,
         period_start,
         period_end,
-        lines: charge.lines,
-        amount_due: charge.amount,
+        lines: settled.lines,
+        amount_due: settled.amount,
         currency,
         credit_before,
-        credit_after: charge.credit_after,
+        credit_after: settled.credit_after,
         renews_at,
-        next_amount: next.map(|next| next.amount),
+        next_amount: asks_again.then_some(next.amount),
         settlement,
-        value: charge.value,
-        before,
+        ends_discount: own_discount.is_some() && discount.is_none(),
+        discount: settled.discount,
+        value: settled.value,
     })
 }
 
@@ -128,6 +135,7 @@ pub fn change_plan(
             }
             let billing = billing(&mut next);
             billing.period_value = quote.value;
+            billing.discount = quote.discount;
             let more = excess(quote.credit_after, quote.credit_before);
             let of_changes = billing.credit_of_changes.value().checked_add(more.value());
             billing.credit_of_changes =
@@ -140,13 +148,24 @@ pub fn change_plan(
     Some(outcome(subscription, next, side_effects, policy, now))
 }
 
-/// Sets the plan, the billing cycle, the price and the quantity of a subscription.
+/// True if the discount stays after a change of the terms: it ends with the plan, the billing cycle and the currency.
+fn keeps_discount(old: &Terms, new: &Terms) -> bool {
+    old.subscription_plan_id == new.subscription_plan_id
+        && old.billing_cycle == new.billing_cycle
+        && old.currency == new.currency
+}
+
+/// Sets the plan, the billing cycle, the price and the quantity of a subscription. The discount ends with other terms.
 pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
+    let keeps = subscription.terms().is_none_or(|old| keeps_discount(&old, &terms));
     subscription.subscription_plan_id = terms.subscription_plan_id;
     subscription.billing_cycle = terms.billing_cycle;
     subscription.quantity = terms.quantity;
     let has_credit = own_credit(subscription).is_some();
     let billing = billing(subscription);
+    if !keeps {
+        billing.discount = None;
+    }
     billing.price = Some(terms.price);
     billing.currency = Some(terms.currency);
     // A credit of 0.00 may have too many digits for another currency.
@@ -166,7 +185,7 @@ fn ask(quote: &Quote) -> Option<PaymentRequest> {
         cycle: quote.billing_cycle,
         currency: quote.currency,
         due_at: quote.at,
-        basis: basis(&quote.terms(), quote.lines.clone(), Some(quote.before)),
+        basis: basis(&quote.terms(), quote.discount, quote.lines.clone()),
     })
 }
 
@@ -244,18 +263,20 @@ pub(super) fn own_credit(subscription: &Subscription) -> Option<Amount> {
     subscription.credit().filter(|credit| !credit.is_zero())
 }
 
-/// The way in which the change is applied, and the price of a period after it; or all faults of the input.
+/// The way in which the change is applied; or all faults of the input.
 fn settle(
     subscription: &Subscription,
     old: &Terms,
     new: &Terms,
     paid: Amount,
     change: &PlanChange,
-) -> Result<(Settlement, Price), Error> {
+) -> Result<Settlement, Error> {
     let mut faults = Faults::default();
     let mut fault = |code, message, field| faults.push(InvalidValue::new(code, message).at(field));
-    let price = Price::of(new);
-    if price.is_none() {
+    let discount = subscription.discount();
+    let kept = discount.filter(|_| keeps_discount(old, new));
+    let value = Price::of_running_period(new, kept).map(Price::value);
+    if value.is_none() {
         let message = "times the price must have at most 15 digits before the point";
         fault(FaultCode::OutOfRange, message, "quantity");
     }
@@ -272,10 +293,9 @@ fn settle(
         fault(FaultCode::NotAllowedValue, message, "proration");
     }
     faults.into_result()?;
-    // Without a price there was a fault.
-    let price = price.ok_or_else(Faults::default)?;
-    let is_paid = paid.value() == price.value().value();
-    let is_free = paid.is_zero();
+    let is_paid = value.is_some_and(|value| value.value() == paid.value());
+    let by_discount = Price::of_running_period(old, discount);
+    let is_free = paid.is_zero() && !by_discount.is_some_and(Price::is_free_by_discount);
     let begins = old.billing_cycle == BillingCycle::ONE_TIME
         || subscription.renews_at.is_none()
         || other_cycle
@@ -290,7 +310,7 @@ fn settle(
         (true, _) => Settlement::Scheduled,
         (false, _) => Settlement::NextPeriod,
     };
-    Ok((settlement, price))
+    Ok(settlement)
 }
 
 /// True if two terms are equal; the prices 10 and 10.00 are equal too.

@@ -6,11 +6,12 @@ use super::outcome::{SideEffects, billing, expire, invalid, outcome};
 use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
+use crate::plans::Reduction;
 use crate::service::RuleDecision;
 use crate::subscriptions::{
-    Action, Cancellation, Effective, ScheduledChange, Subscription, SubscriptionStatus,
+    Action, Cancellation, Effective, NewDiscount, ScheduledChange, Subscription, SubscriptionStatus,
 };
-use crate::values::{FaultCode, InvalidTransition, Timestamp};
+use crate::values::{FaultCode, Faults, InvalidTransition, Timestamp};
 
 /// The subscription after a verb, or `None` if the verb changes nothing.
 pub(super) fn act(
@@ -62,8 +63,38 @@ pub(super) fn act(
             })?;
             billing(&mut next).scheduled_change = None;
         }
+        Action::GiveDiscount(new) => give_discount(&mut next, new)?,
+        Action::RemoveDiscount => {
+            billing(&mut next).discount.take().ok_or_else(|| Error::NotFound {
+                record: "discount",
+                name: format!("of subscription {}", before.id),
+            })?;
+        }
     }
     Ok((next != *before).then(|| outcome(before, next, side_effects, policy, now)))
+}
+
+/// Gives a subscription a discount from the next whole period on.
+fn give_discount(next: &mut Subscription, new: NewDiscount) -> Result<(), Error> {
+    // A subscription that is paid once, and has begun, has no further period.
+    let is_over = next.renews_at.is_none() && next.status != Pending;
+    if next.status == Expired || is_over {
+        let from = next.status.as_str();
+        let to = "one with a discount";
+        let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
+        return Err(Conflict::from(refused).into());
+    }
+    let state = billing(next);
+    if state.discount.is_some() {
+        return Err(Conflict::DiscountExists.into());
+    }
+    if let Reduction::Amount(amount) = new.off
+        && let Some(currency) = state.currency
+    {
+        currency.check_digits(amount, "amount").map_err(Faults::from)?;
+    }
+    state.discount = Some(new.unused());
+    Ok(())
 }
 
 /// Cancels a subscription. Returns true if its open payments are cancelled too.

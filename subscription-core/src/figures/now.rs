@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::months::{Total, monthly};
 use crate::payments::Currency;
 use crate::plans::Plan;
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{Quantity, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Name, PlanId, Slug, Timestamp, UserId};
 
 /// The largest number of plans in [`Now::plans`].
@@ -74,6 +74,20 @@ pub(super) fn change<T>(
     }
 }
 
+/// The value of a period less the discount, if the discount has reduced the running period; on trial, if it will reduce
+/// the first one.
+fn reduced(
+    held: &Subscription,
+    price: Amount,
+    currency: Option<Currency>,
+    is_trial: bool,
+) -> Option<Amount> {
+    let discount = held.discount().filter(|it| it.applied || is_trial)?;
+    let gross = price.times(held.quantity.get())?;
+    let value = gross.value().checked_sub(discount.off.of(gross, currency?).value())?;
+    value.try_into().ok()
+}
+
 /// The sort key of a currency: by code; no currency comes last.
 fn order(currency: Option<Currency>) -> (bool, Option<&'static str>) {
     (currency.is_none(), currency.map(Currency::code))
@@ -127,7 +141,12 @@ impl NowFold {
         let plan = self.plans.get_mut(&held.subscription_plan_id);
         let price = held.price().or(plan.as_ref().map(|plan| plan.0)).unwrap_or_default();
         let currency = held.currency().or(plan.as_ref().and_then(|plan| plan.1));
-        let month = monthly(price, held.quantity, held.billing_cycle).millionths();
+        let reduced = reduced(held, price, currency, is_trial);
+        let month = match reduced {
+            Some(value) => monthly(value, Quantity::ONE, held.billing_cycle),
+            None => monthly(price, held.quantity, held.billing_cycle),
+        }
+        .millionths();
         let zero = Total::new(0, currency);
         let new = || MoneyNow { currency, mrr: zero, at_risk: zero, committed: zero, trial: zero };
         change(

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plans::Reduction;
 use crate::values::as_text::named_enum;
-use crate::values::{Amount, PlanId, Timestamp};
+use crate::values::{Amount, PlanId};
 
 named_enum! {
     /// The meaning of a line. Each line adds to the amount, or is taken off it.
@@ -49,25 +50,12 @@ pub struct Basis {
     /// The number of units.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub quantity: u32,
+    /// The reduction of a whole period by the discount, if there is a `discount` line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discount: Option<Reduction>,
     /// The lines; empty if the only line is a period at this price.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lines: Vec<Line>,
-    /// The terms before a change of plan, for a payment that the change requests.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub change: Option<BasisOfChange>,
-}
-
-/// The running period before a change of plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BasisOfChange {
-    /// The plan before the change.
-    pub plan: PlanId,
-    /// The start of the running period.
-    pub start: Option<Timestamp>,
-    /// The end of the running period.
-    pub end: Option<Timestamp>,
-    /// The value of the running period, as it was paid.
-    pub paid: Amount,
 }
 
 impl Basis {
@@ -76,10 +64,10 @@ impl Basis {
         plan: PlanId,
         price: Amount,
         quantity: u32,
+        discount: Option<Reduction>,
         lines: Vec<Line>,
-        change: Option<BasisOfChange>,
     ) -> Self {
-        let mut basis = Self { plan, price, quantity, lines: Vec::new(), change };
+        let mut basis = Self { plan, price, quantity, discount, lines: Vec::new() };
         if basis.lines() != lines {
             basis.lines = lines;
         }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 pub use input::{NewPayment, PaymentChanges};
 pub use lifecycle::PaymentStatus;
-pub use lines::{Basis, BasisOfChange, Line, LineKind};
+pub use lines::{Basis, Line, LineKind};
 pub use observed::{ObservedPayment, ObservedPeriod, SettledDiffers};
 pub use requested::{PaymentKind, RequestedPayment};
 

@@ -2,6 +2,7 @@
 
 mod billing_cycle;
 mod checkout;
+mod discount;
 mod features;
 mod input;
 mod span;
@@ -15,6 +16,7 @@ use crate::values::{
 
 pub use billing_cycle::{BillingCycle, CycleUnit};
 pub use checkout::{CheckoutHosts, CheckoutProvider};
+pub use discount::{Percent, Reduction};
 pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 pub use span::Span;

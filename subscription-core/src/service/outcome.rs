@@ -11,8 +11,8 @@ use crate::store::{
     ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
     UniqueValue,
 };
-use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
-use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
+use crate::subscriptions::{Discount, ManagedBy, Subscription, SubscriptionStatus};
+use crate::values::{Currency, PaymentId, SubscriptionId, Timestamp, Version};
 
 /// The maximum number of due steps that a request takes for the subscription that it has changed; the clock takes
 /// further steps.
@@ -199,17 +199,29 @@ impl SubscriptionService {
 }
 
 impl RuleDecision {
-    /// The start of the period that a step requests a payment for, or pays with credit; `None` if it does neither.
+    /// The start of the period that a step requests a payment for, or pays with credit or by a discount; `None` if it
+    /// does neither.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
         let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
-        self.subscription.billing.as_ref()?.current_period_start.filter(|_| is_charged)
+        let start = self.subscription.billing.as_ref()?.current_period_start;
+        let begins = before.billing.as_ref().is_none_or(|it| it.current_period_start != start);
+        let is_reduced = begins && self.subscription.discount() != before.discount();
+        start.filter(|_| is_charged || is_reduced)
     }
 
-    /// The outcome of a step if another payment pays for its period: it requests no payment and uses no credit.
+    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit nor
+    /// discount.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
+        let price = self.subscription.price();
+        let gross = price.and_then(|price| price.times(self.subscription.quantity.get()));
         if let Some(billing) = &mut self.subscription.billing {
             billing.credit = before.credit().unwrap_or_default();
+            billing.discount = before.discount().map(|it| Discount { applied: false, ..it });
+            if let Some(gross) = gross.filter(|_| billing.discount.is_some()) {
+                let digits = billing.currency.map_or(0, Currency::digits);
+                billing.period_value = gross.with_digits(digits);
+            }
         }
         self
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Subscription, SubscriptionStatus};
+use super::{Discount, Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::decimal::whole_number;
@@ -120,12 +120,15 @@ pub struct BillingState {
     /// The change that happens at the next renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_change: Option<ScheduledChange>,
-    /// The value of the running period: price times quantity at its start or at its last proration, less payments
-    /// that were cancelled or refunded; 0 in a trial. Not shown.
+    /// The value of the running period: price times quantity, less the discount, at its start or at its last proration,
+    /// less payments that were cancelled or refunded; 0 in a trial. Not shown.
     pub period_value: Amount,
     /// The part of the credit that comes from changes of plan, which turned paid time into credit. Not shown.
     #[serde(skip_serializing_if = "Amount::is_zero")]
     pub credit_of_changes: Amount,
+    /// The discount, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discount: Option<Discount>,
     /// The moment of the last change of plan within the running period. Up to this moment, the period was paid on
     /// other terms. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -298,6 +301,8 @@ of_billing! {
     price: Amount;
     /// The currency of price and credit.
     currency: Currency;
+    /// The discount.
+    discount: Discount;
     /// When the free trial ends, or ended.
     trial_ends_at: Timestamp;
     /// When a paused subscription resumes by itself.

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{ManagedBy, Quantity, SubscriptionStatus, before_start, trial_before_start};
+use super::{
+    ManagedBy, NewDiscount, Quantity, SubscriptionStatus, before_start, trial_before_start,
+};
 use crate::plans::{BillingCycle, Plan};
 use crate::values::as_text::must_be_one_of;
 use crate::values::input::{amount, boolean, string};
@@ -52,6 +54,9 @@ pub struct NewSubscription {
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
+    /// A discount from the first period on. If the input has a status, from the next period on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discount: Option<NewDiscount>,
 }
 
 impl NewSubscription {
@@ -75,6 +80,7 @@ impl NewSubscription {
             credit: None,
             trial_ends_at: Field::Absent,
             resumes_at: None,
+            discount: None,
         }
     }
 
@@ -98,6 +104,7 @@ impl NewSubscription {
         let credit = fields.nullable("credit", amount).or(None);
         let trial_ends_at = fields.nullable("trial_ends_at", string);
         let resumes_at = fields.nullable("resumes_at", string).or(None);
+        let discount = fields.object("discount", NewDiscount::from_json);
         note_digits(&mut fields, currency, price, credit);
         note_trial(&mut fields, starts_at, trial_ends_at.or(None));
         note_misplaced(&mut fields, starts_at, renews_at.or(None), ends_at);
@@ -117,6 +124,7 @@ impl NewSubscription {
             credit,
             trial_ends_at,
             resumes_at,
+            discount,
             ..Self::new(user_id, plan_id)
         });
         fields.finish(subscription)

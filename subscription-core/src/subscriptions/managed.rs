@@ -111,7 +111,7 @@ impl Subscription {
         next.kept()
     }
 
-    /// Adds the faults of price, credit, quantity and trial.
+    /// Adds the faults of price, credit, quantity, trial and discount.
     pub(super) fn billing_faults(&self, faults: &mut Faults) {
         let Some(billing) = &self.billing else { return };
         if let Some(currency) = billing.currency {
@@ -128,6 +128,17 @@ impl Subscription {
         }
         if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
             faults.push(trial_before_start());
+        }
+        if let Some(discount) = billing.discount {
+            if self.managed_by != ManagedBy::Clock {
+                let message = "is only for a subscription that the clock bills";
+                faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("discount"));
+            }
+            if !discount.is_sound() {
+                let message =
+                    "must have from 1 to 120 periods, or null, and not more that are used";
+                faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
+            }
         }
     }
 }

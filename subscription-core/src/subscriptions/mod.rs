@@ -3,6 +3,7 @@
 mod access;
 mod billing;
 mod check;
+mod discount;
 mod input;
 mod lifecycle;
 mod managed;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
 pub use billing::{BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Terms};
+pub use discount::{Discount, NewDiscount, ShownDiscount};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;
 pub use managed::Managed;
@@ -127,6 +129,7 @@ impl Subscription {
             credit: new.credit.unwrap_or_default(),
             trial_ends_at,
             resumes_at: new.resumes_at,
+            discount: new.discount.map(NewDiscount::unused),
             ..BillingState::default()
         };
         let mut made = Self {
@@ -175,6 +178,7 @@ impl Subscription {
         expired.managed_by = ManagedBy::Caller;
         if let Some(billing) = &mut expired.billing {
             billing.manage_url = None;
+            billing.discount = None;
         }
         Some(expired)
     }

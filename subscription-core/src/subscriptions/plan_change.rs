@@ -1,9 +1,9 @@
 //! The input of a change of plan, and the quote of its cost. The rules of billing are in `crate::billing`.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use super::{Effective, Quantity, Terms};
-use crate::payments::{BasisOfChange, Line};
+use super::{Discount, Effective, Quantity, Terms};
+use crate::payments::Line;
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::input::{amount, string};
@@ -203,15 +203,22 @@ pub struct Quote {
     /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a subscription
     /// that is pending. `None` if no payment follows.
     pub next_amount: Option<Amount>,
+    /// The discount of the subscription after the change.
+    #[serde(serialize_with = "shown")]
+    pub discount: Option<Discount>,
+    /// True if the change ends the discount.
+    pub ends_discount: bool,
     /// The way in which the change is applied.
     #[serde(skip)]
     pub(crate) settlement: Settlement,
     /// The value of a whole period after the change.
     #[serde(skip)]
     pub(crate) value: Amount,
-    /// The running period before the change.
-    #[serde(skip)]
-    pub(crate) before: BasisOfChange,
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn shown<S: Serializer>(discount: &Option<Discount>, to: S) -> Result<S::Ok, S::Error> {
+    discount.map(|discount| discount.shown()).serialize(to)
 }
 
 impl Quote {

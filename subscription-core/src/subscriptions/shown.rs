@@ -28,7 +28,8 @@ impl Subscription {
 
 impl Serialize for Subscription {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Subscription", 28)?;
+        let mut fields = serializer.serialize_struct("Subscription", 29)?;
+        let discount = self.discount();
         fields.serialize_field("id", &self.id)?;
         fields.serialize_field("user_id", &self.user_id)?;
         fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
@@ -39,6 +40,7 @@ impl Serialize for Subscription {
         fields.serialize_field("price", &self.price())?;
         fields.serialize_field("currency", &self.currency())?;
         fields.serialize_field("credit", &self.credit())?;
+        fields.serialize_field("discount", &discount.map(|it| it.shown()))?;
         fields.serialize_field("status", &self.status)?;
         fields.serialize_field("is_active", &self.is_active)?;
         fields.serialize_field("blocked", &self.blocked)?;

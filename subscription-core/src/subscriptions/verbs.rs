@@ -4,7 +4,8 @@ use super::SubscriptionStatus;
 use serde::Serialize;
 
 use super::{
-    Cancellation, Managed, ManagedBy, Subscription, SubscriptionChanges, SubscriptionRefused,
+    Cancellation, Managed, ManagedBy, NewDiscount, Subscription, SubscriptionChanges,
+    SubscriptionRefused,
 };
 use crate::values::as_text::named_enum;
 use crate::values::input::string;
@@ -46,6 +47,10 @@ pub enum Action {
     },
     /// Drops the scheduled change.
     Unschedule,
+    /// Gives the subscription a discount from the next period on.
+    GiveDiscount(NewDiscount),
+    /// Removes the discount. The running period stays as it was paid.
+    RemoveDiscount,
 }
 
 /// The input that cancels a subscription: an empty text, or a JSON object.
@@ -128,6 +133,9 @@ impl Subscription {
             Action::Resume => self.resume(now),
             Action::Pause { effective: Some(Effective::PeriodEnd), .. } | Action::Unschedule => {
                 Err(Managed { by: ManagedBy::Caller, fields: vec!["scheduled_change"] }.into())
+            }
+            Action::GiveDiscount(_) | Action::RemoveDiscount => {
+                Err(Managed { by: ManagedBy::Caller, fields: vec!["discount"] }.into())
             }
             Action::Pause { effective: None | Some(Effective::Now), resumes_at } => {
                 let resumes_at = Field::from(resumes_at);

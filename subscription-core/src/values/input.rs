@@ -119,7 +119,7 @@ impl<T: Serialize> Serialize for Field<T> {
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
 /// Fields of records that no input can set, or that no update can change. Their fault has its own message.
-const FIXED: [&str; 15] = [
+const FIXED: [&str; 17] = [
     "id",
     "slug",
     "created_at",
@@ -135,6 +135,8 @@ const FIXED: [&str; 15] = [
     "charge_key",
     "due_at",
     "attempt",
+    "lines",
+    "discount",
 ];
 
 /// Parses the JSON text of a field.
@@ -202,6 +204,31 @@ impl<'a> Fields<'a> {
                     Field::Absent
                 }
             },
+        }
+    }
+
+    /// Reads a field that is an object with an input of its own. The field may be absent. The faults of the object name
+    /// their fields by a path.
+    pub(crate) fn object<T>(
+        &mut self,
+        name: &'static str,
+        parse: impl FnOnce(&[u8]) -> Result<T, InputError>,
+    ) -> Option<T> {
+        let json = self.optional(name, Ok)?;
+        match parse(json.as_bytes()) {
+            Ok(value) => Some(value),
+            Err(InputError::Invalid(faults)) => {
+                for fault in &faults {
+                    let path = if fault.field.is_empty() { "" } else { "." };
+                    let field = format!("{name}{path}{}", fault.field).into();
+                    self.note(Fault { field, ..fault.clone() });
+                }
+                None
+            }
+            Err(InputError::Malformed(error)) => {
+                self.note(InvalidValue::new(FaultCode::BadFormat, error.message).at(name));
+                None
+            }
         }
     }
 

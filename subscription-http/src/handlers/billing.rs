@@ -10,8 +10,8 @@ use subscription_core::billing::Billing;
 use subscription_core::events::Actor;
 use subscription_core::store::DuePayments;
 use subscription_core::{
-    Action, CancelInput, Conflict, Error, ManagedBy, NoInput, PauseInput, PaymentStatus,
-    PlanChange, Timestamp,
+    Action, CancelInput, Conflict, Error, ManagedBy, NewDiscount, NoInput, PauseInput,
+    PaymentStatus, PlanChange, Timestamp,
 };
 
 use crate::api::input::bounds::TIMELINE_YEARS_MAX;
@@ -26,6 +26,8 @@ pub(crate) static AREA: Area = Area::new(
         post_optional("/subscriptions/{id}/resume", scope(SubscriptionsWrite), &resume),
         post_optional("/subscriptions/{id}/pause", scope(SubscriptionsWrite), &pause),
         delete("/subscriptions/{id}/scheduled-change", scope(SubscriptionsWrite), &unschedule),
+        billed(post("/subscriptions/{id}/discount", scope(SubscriptionsWrite), &give_discount)),
+        billed(delete("/subscriptions/{id}/discount", scope(SubscriptionsWrite), &remove_discount)),
         billed(post("/subscriptions/{id}/change-plan", scope(SubscriptionsWrite), &change_plan)),
         billed(post(
             "/subscriptions/{id}/change-plan/preview",
@@ -92,6 +94,18 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
         }
         dropped => dropped.map(|_| Reply::empty(StatusCode::NO_CONTENT)),
     }
+}
+
+async fn give_discount(call: Box<Call>) -> Result<Reply, ApiError> {
+    let new = call.input(NewDiscount::from_json)?;
+    act(&call, Action::GiveDiscount(new)).await
+}
+
+async fn remove_discount(call: Box<Call>) -> Result<Reply, ApiError> {
+    let id = call.path("id")?;
+    let remove = |version| call.service.act_once(id, version, Action::RemoveDiscount, None);
+    call.if_match(remove).await?;
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -23,6 +23,7 @@ pub(crate) static AREA: Area = Area::new(
 struct WithLines<'p> {
     #[serde(flatten)]
     payment: &'p Payment,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lines: Option<Vec<Line>>,
 }
 

@@ -5,7 +5,7 @@ type Code = (u16, &'static str, &'static str);
 
 /// All codes, ordered by status.
 #[rustfmt::skip] // A row is a line.
-pub(super) static CODES: [Code; 63] = [
+pub(super) static CODES: [Code; 64] = [
     (400, "malformed_json", "The body is not valid JSON, is incomplete, or has the same field twice."),
     (400, "header_invalid", "A header was sent twice, is not ASCII, or is too long."),
     (400, "host_invalid", "The Host header is missing or not valid, or the server does not serve this host."),
@@ -49,6 +49,7 @@ pub(super) static CODES: [Code; 63] = [
     (409, "payment_open", "A payment of the subscription is not paid yet, or is disputed."),
     (409, "payment_of_period", "The payment is for a period: its fields are fixed, it cannot be deleted while it is open, and the period cannot have a second payment."),
     (409, "change_scheduled", "Another change of the subscription is already scheduled."),
+    (409, "discount_exists", "The subscription already has a discount: remove that one first."),
     (409, "currency_mismatch", "The plan has another currency, or the plan or the subscription has none. The currency can only change at the end of a period, without credit."),
     (409, "quote_changed", "The cost of the change is different now, or the quote is too old; quote is the new quote."),
     (409, "customer_conflict", "The customer of the payment provider is already bound to another user."),

@@ -70,6 +70,7 @@ const STORIES: &[Story] = &[
         )],
         ..Story::of("docs/console.md")
     },
+    Story::of("docs/discounts.md"),
     Story::of("docs/errors.md"),
     Story::of("docs/figures.md"),
     Story::of("docs/identity-provider.md"),

@@ -9,15 +9,16 @@ use subscription_core::auth::{
     Scope, Session, User,
 };
 use subscription_core::events::{Actor, Change, Event, Subject};
-use subscription_core::payments::{
-    Basis, BasisOfChange, Line, LineKind, PaymentKind, RequestedPayment,
-};
+use subscription_core::payments::{Basis, Line, LineKind, PaymentKind, RequestedPayment};
+use subscription_core::plans::Reduction;
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     ChangeSet, Collection, Document, DocumentKey, IdempotencyKey, IdempotencyRecord,
     IdempotencyResult, Operation, Record,
 };
-use subscription_core::subscriptions::{BillingState, ManagedBy, Quantity, ScheduledChange, Terms};
+use subscription_core::subscriptions::{
+    BillingState, Discount, ManagedBy, Quantity, ScheduledChange, Terms,
+};
 use subscription_core::{
     Amount, BillingCycle, EventId, Metadata, Payment, PaymentId, PaymentStatus, Plan, PlanId,
     Randomness as _, SeededRandomness, SessionId, Store, Subscription, SubscriptionId,
@@ -233,6 +234,7 @@ impl SampleRecords {
             scheduled_change: self.pick([None, Some(scheduled), Some(pause)]),
             period_value: parsed("0.10"),
             credit_of_changes: Amount::ZERO,
+            discount: self.maybe(|| self.discount()).filter(|_| by_clock),
             dunning_ended_at: self.maybe(|| self.time()),
             lapses_at: self.maybe(|| self.time()),
             reminded_for: self.maybe(|| self.time()),
@@ -241,6 +243,16 @@ impl SampleRecords {
             manage_url: by_provider.then(|| parsed("https://provider.example/manage?a=1&b=é")),
         };
         (by_clock || self.chance()).then(|| Box::new(state))
+    }
+
+    fn discount(&self) -> Discount {
+        let percent = Reduction::Percent(parsed(self.pick(["0.01", "33.3", "100"])));
+        Discount {
+            off: self.pick([percent, Reduction::Amount(parsed("5"))]),
+            periods: self.pick([None, Some(3), Some(120)]),
+            used: self.pick([0, 3]),
+            applied: self.chance(),
+        }
     }
 
     fn payment(&self, subscription: &Subscription) -> Payment {
@@ -283,15 +295,9 @@ impl SampleRecords {
 
     fn basis(&self) -> Basis {
         let plan = PlanId::new(self.time(), &self.random).unwrap();
-        let change = BasisOfChange {
-            plan,
-            start: self.maybe(|| self.time()),
-            end: self.maybe(|| self.time()),
-            paid: parsed("0.10"),
-        };
         let lines = self.pick([LineKind::Period, LineKind::Change]);
         let lines = vec![Line { kind: lines, amount: parsed("5.0") }];
-        Basis::new(plan, parsed("5.0"), self.pick([1, 3]), lines, self.maybe(|| change))
+        Basis::new(plan, parsed("5.0"), self.pick([1, 3]), None, lines)
     }
 
     fn user(&self) -> User {

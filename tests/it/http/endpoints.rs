@@ -12,7 +12,8 @@ use super::snapshots::{Snapshots, exchange, name_of};
 use super::world::{Answer, HttpWorld, Person, WEB, path_of, payment_body, plan_body, text};
 
 /// The ends of the paths of billing.
-const BILLING: [&str; 8] = [
+const BILLING: [&str; 9] = [
+    "/discount",
     "/cancel",
     "/resume",
     "/pause",
@@ -291,6 +292,26 @@ async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
             vec![
                 ("It pauses when its period ends.", post(&pause, &[], until).await),
                 ("It pauses at once.", post(&pause, &[], now).await),
+            ]
+        }
+        "POST /subscriptions/{id}/discount" => {
+            let path = format!("{path}/discount");
+            let half = r#"{"percent":50,"periods":3}"#;
+            vec![
+                ("Half the price for three periods.", post(&path, &KEY, half).await),
+                ("The same request again.", post(&path, &KEY, half).await),
+                (
+                    "Every fault of the input.",
+                    post(&path, &[], r#"{"percent":100.001,"amount":0,"for":1}"#).await,
+                ),
+            ]
+        }
+        "DELETE /subscriptions/{id}/discount" => {
+            let path = format!("{path}/discount");
+            post(&path, &[], r#"{"amount":5,"periods":null}"#).await;
+            vec![
+                ("It is removed.", world.server("DELETE", &path, &[], "").await),
+                ("There is none.", world.server("DELETE", &path, &[], "").await),
             ]
         }
         "DELETE /subscriptions/{id}/scheduled-change" => {

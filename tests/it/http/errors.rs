@@ -18,7 +18,7 @@ use super::snapshots::{Snapshots, exchange};
 use super::world::{Answer, HttpWorld, WEB, path_of, plan_body, problem, text};
 
 /// The codes of the contract.
-pub(super) const CODES: [(u16, &str); 63] = [
+pub(super) const CODES: [(u16, &str); 64] = [
     (400, "malformed_json"),
     (400, "header_invalid"),
     (400, "host_invalid"),
@@ -62,6 +62,7 @@ pub(super) const CODES: [(u16, &str); 63] = [
     (409, "payment_open"),
     (409, "payment_of_period"),
     (409, "change_scheduled"),
+    (409, "discount_exists"),
     (409, "currency_mismatch"),
     (409, "quote_changed"),
     (409, "customer_conflict"),
@@ -153,7 +154,7 @@ async fn answer_of(code: &str) -> Option<Answer> {
         | "managed_by_caller"
         | "payment_open"
         | "payment_of_period" => about_billing(&world, code).await,
-        "change_scheduled" | "currency_mismatch" | "quote_changed" => {
+        "change_scheduled" | "discount_exists" | "currency_mismatch" | "quote_changed" => {
             about_plan_changes(code).await
         }
         "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" => {
@@ -251,6 +252,11 @@ async fn about_plan_changes(code: &str) -> Answer {
         "change_scheduled" => {
             post(json!({ "quantity": 2, "effective": "period_end" })).await;
             post(shop.to_pro(&json!({}))).await
+        }
+        "discount_exists" => {
+            let half = r#"{"percent":50,"periods":3}"#;
+            shop.post("discount", &[], half).await;
+            shop.post("discount", &[], half).await
         }
         "currency_mismatch" => {
             let body = json!({ "currency": "EUR" });

@@ -68,6 +68,8 @@ pub(super) const ROWS: &[Row] = &[
     ("POST /subscriptions/{id}/cancel", Client(Scope::SubscriptionsWrite), 200),
     ("POST /subscriptions/{id}/resume", Client(Scope::SubscriptionsWrite), 200),
     ("POST /subscriptions/{id}/pause", Client(Scope::SubscriptionsWrite), 200),
+    ("POST /subscriptions/{id}/discount", Client(Scope::SubscriptionsWrite), 200),
+    ("DELETE /subscriptions/{id}/discount", Client(Scope::SubscriptionsWrite), 204),
     ("POST /subscriptions/{id}/change-plan", Client(Scope::SubscriptionsWrite), 200),
     ("POST /subscriptions/{id}/change-plan/preview", Client(Scope::SubscriptionsRead), 200),
     ("DELETE /subscriptions/{id}/scheduled-change", Client(Scope::SubscriptionsWrite), 204),

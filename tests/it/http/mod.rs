@@ -12,6 +12,7 @@ mod console;
 mod console_actions;
 mod cors;
 mod deletions;
+mod discounts;
 mod documented;
 mod endpoints;
 mod entitlement;

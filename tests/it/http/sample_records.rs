@@ -72,13 +72,14 @@ impl SampleRecords {
     /// and the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
         let by_clock = ["/timeline", "/scheduled-change", "/retry"];
-        let (subscription, payment) = if pattern.contains("/change-plan") {
-            (&self.unscheduled, &self.payment)
-        } else if by_clock.iter().any(|end| pattern.ends_with(end)) {
-            (&self.on_clock, &self.failed)
-        } else {
-            (&self.subscription, &self.payment)
-        };
+        let (subscription, payment) =
+            if pattern.contains("/change-plan") || pattern.ends_with("/discount") {
+                (&self.unscheduled, &self.payment)
+            } else if by_clock.iter().any(|end| pattern.ends_with(end)) {
+                (&self.on_clock, &self.failed)
+            } else {
+                (&self.subscription, &self.payment)
+            };
         let ids = [
             ("{auth_id}", &self.ann.id),
             ("{user_id}", &self.ann.id),

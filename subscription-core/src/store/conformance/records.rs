@@ -13,13 +13,13 @@ use crate::accounts::{
 };
 use crate::events::{Actor, Change, Event, Subject};
 use crate::payments::{
-    Basis, BasisOfChange, Line, LineKind, Payment, PaymentKind, PaymentStatus, RequestedPayment,
+    Basis, Line, LineKind, Payment, PaymentKind, PaymentStatus, RequestedPayment,
 };
-use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Tier};
+use crate::plans::{BillingCycle, Features, NodeQuota, Plan, Reduction, Tier};
 use crate::store::{Collection, Document, DocumentKey};
 use crate::store::{IdempotencyKey, IdempotencyRecord, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{
-    BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Subscription,
+    BillingState, Cancellation, Discount, ManagedBy, Quantity, ScheduledChange, Subscription,
     SubscriptionStatus, Terms,
 };
 use crate::values::randomness::SeededRandomness;
@@ -145,6 +145,12 @@ pub(super) fn billing(n: u64) -> BillingState {
             currency: parsed("KWD"),
             quantity: Quantity::new(Quantity::MAX.into()).unwrap(),
         })),
+        discount: Some(Discount {
+            off: Reduction::Percent(parsed("12.50")),
+            periods: Some(3),
+            used: 1,
+            applied: true,
+        }),
         period_value: parsed("21.00"),
         dunning_ended_at: Some(at(n + 5)),
         lapses_at: Some(at(n + 6)),
@@ -172,8 +178,8 @@ fn basis() -> Basis {
     let line = |kind, amount| Line { kind, amount: parsed(amount) };
     let lines = vec![line(LineKind::Change, "19.90"), line(LineKind::Unused, "9.95")];
     let plan = PlanId::from(Uuid::from_u128(7));
-    let change = BasisOfChange { plan, start: Some(at(1)), end: None, paid: parsed("19.90") };
-    Basis::new(plan, parsed("19.90"), 3, lines, Some(change))
+    let off = Reduction::Amount(parsed("5.00"));
+    Basis::new(plan, parsed("19.90"), 3, Some(off), lines)
 }
 
 /// The payment with number `n`, for the period of subscription 0 that starts after `start` seconds. It is to be

@@ -190,8 +190,8 @@ export function scheduledText({ scheduled_change: change }, plans) {
 }
 
 // Price, quantity and cycle: "$29.00 × 3, monthly".
-const LINES = { period: "Price of the period", change: "Rest of the period at the new terms", discount: "Discount", unused: "Unused part at the old terms", balance: "Paid from the credit" };
+const LINES = { period: "New period", change: "Rest of the period", discount: "Discount", unused: "Unused part", balance: "From the credit" };
 // The lines of an amount, as facts.
-export const lineFacts = (lines, currency) => lines.map(({ kind, amount }) => [LINES[kind], `${["period", "change"].includes(kind) ? "" : "−"}${money(amount, currency)}`]);
+export const lineFacts = (lines, currency) => lines.map(({ kind, amount }) => [LINES[kind], (kind === "period" || kind === "change" ? "" : "−") + money(amount, currency)]);
 
 export const terms = ({ price, currency, quantity, billing_cycle }) => `${money(price, currency)} × ${number(quantity)}, ${cycle(billing_cycle)}`;

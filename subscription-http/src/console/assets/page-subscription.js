@@ -38,6 +38,7 @@ const MANAGERS = { clock: "the clock of this service", caller: "your own code", 
 const DATES = { starts_at: "Starts", trial_ends_at: "Trial ends", renews_at: "Renews", ends_at: "Ends", past_due_since: "Past due since", resumes_at: "Resumes" };
 
 function details(record, plans, email) {
+    const off = record.discount;
     const plan = plans.find((plan) => plan.id === record.subscription_plan_id);
     // A renewal date also stays on subscriptions that will not renew.
     const shown = { ...record, renews_at: ["active", "on_trial", "past_due"].includes(record.status) && !record.ends_at && record.renews_at };
@@ -46,6 +47,7 @@ function details(record, plans, email) {
         ["User", link(href(["users", record.user_id]), email ?? short(record.user_id))],
         ["Price × quantity", terms(record.price === null && plan ? { ...record, price: plan.price, currency: plan.currency } : record)],
         ["Credit", record.credit && money(record.credit, record.currency)],
+        ["Discount", off && `${off.percent ? `${off.percent} %` : money(off.amount, record.currency)}, periods left: ${off.periods_left ?? "all"}`],
         ["Access", record.is_active ? "yes" : record.blocked ? "no, blocked" : "no"],
         ["Period", period(record.current_period_start, record.current_period_end)],
         ...Object.entries(DATES).map(([name, term]) => [term, shown[name] && date(shown[name])]),

@@ -3,15 +3,15 @@
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
 use subscription_core::{
-    Action, Effective, ManagedBy, PaymentStatus, Plan, PlanChange, Proration, SubscriptionChanges,
-    SubscriptionStatus,
+    Action, Effective, LineKind, ManagedBy, PaymentStatus, Plan, PlanChange, Proration,
+    SubscriptionChanges, SubscriptionStatus,
 };
 use test_support::billing::Life;
 use test_support::billing::life::other_plan;
 use test_support::service_world::{at, of};
 
 use super::{
-    HALF, START, ahead, life, money, monthly, paying_until, period, seats, sound, to_plan,
+    HALF, START, ahead, life, line, money, monthly, paying_until, period, seats, sound, to_plan,
 };
 
 use PaymentStatus::{Canceled, Failed, Refunded, Succeeded};
@@ -157,7 +157,7 @@ fn a_part_of_a_second_does_not_count() {
             at(now),
         );
 
-        assert_eq!(quote.unwrap().lines[0].amount, of(credit), "{now}");
+        assert_eq!(line(&quote.unwrap(), &[LineKind::Unused]), credit, "{now}");
     }
 }
 

@@ -18,12 +18,13 @@
 
 use std::collections::BTreeSet;
 
-use rust_decimal::Decimal;
+use rust_decimal::{Decimal, RoundingStrategy};
 use subscription_core::billing::{Policy, next_action_at, step};
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
+use subscription_core::plans::Reduction;
 use subscription_core::{
-    BillingCycle, Line, LineKind, Payment, PaymentRequest, Quote, StepKind, Subscription,
+    BillingCycle, Currency, Line, LineKind, Payment, PaymentRequest, Quote, StepKind, Subscription,
     SubscriptionStatus, Timestamp,
 };
 
@@ -62,9 +63,23 @@ fn credit(subscription: &Subscription) -> Decimal {
     subscription.credit().unwrap_or_default().value()
 }
 
-/// The value of a period: price times quantity.
+/// The value of a period: price times quantity, less the discount if it has reduced the period.
 fn value(subscription: &Subscription) -> Decimal {
-    subscription.price().unwrap().value() * Decimal::from(subscription.quantity.get())
+    let gross = subscription.price().unwrap().value() * Decimal::from(subscription.quantity.get());
+    let applied = subscription.discount().filter(|discount| discount.applied);
+    let digits = subscription.currency().map_or(0, Currency::digits);
+    applied.map_or(gross, |discount| gross - reduction(discount.off, gross, digits))
+}
+
+/// What a discount takes off the price of a whole period, computed without the rules of billing.
+pub fn reduction(off: Reduction, gross: Decimal, digits: u32) -> Decimal {
+    match off {
+        Reduction::Amount(amount) => amount.value().min(gross),
+        Reduction::Percent(percent) => {
+            let exact = gross * percent.value() / Decimal::ONE_HUNDRED;
+            exact.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)
+        }
+    }
 }
 
 /// The writes that start a period or a trial.

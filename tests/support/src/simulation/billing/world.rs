@@ -152,7 +152,7 @@ impl BillingSimulation {
     /// Runs `steps` steps, or fewer if a step breaks an invariant.
     pub async fn run(mut self, steps: u32) -> Result<Ran, Failure> {
         for _ in 0..steps {
-            if let Err(broken) = self.step().await {
+            if let Err(broken) = Box::pin(self.step()).await {
                 return Err(Failure { broken, seed: self.seed, log: self.log });
             }
         }
@@ -172,7 +172,7 @@ impl BillingSimulation {
             86..92 => self.update().await,
             92..94 => self.retry().await,
             94 => self.restore().await,
-            95..98 => self.advance_at_once().await,
+            95..98 => Box::pin(self.advance_at_once()).await,
             _ => self.delete().await,
         }
         self.check()

@@ -1,0 +1,121 @@
+//! The discount of a subscription: the reduction, and the number of periods.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plans::{Percent, Reduction};
+use crate::values::decimal::whole_number;
+use crate::values::input::amount;
+use crate::values::{Amount, FaultCode, Fields, InputError, InvalidValue};
+
+/// The largest number of periods of a discount.
+const PERIODS_MAX: u32 = 120;
+
+/// A discount of a subscription that the clock bills. It reduces whole periods, and counts those that it has reduced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discount {
+    /// The reduction of each period.
+    pub off: Reduction,
+    /// The number of periods that it reduces; `None` if it has no end.
+    pub periods: Option<u32>,
+    /// The number of periods that it has reduced.
+    pub used: u32,
+    /// True if it reduced the running period.
+    pub applied: bool,
+}
+
+impl Discount {
+    /// The number of periods that it will still reduce; `None` if it has no end.
+    pub const fn periods_left(&self) -> Option<u32> {
+        match self.periods {
+            Some(periods) => Some(periods.saturating_sub(self.used)),
+            None => None,
+        }
+    }
+
+    /// The discount as it is shown.
+    pub(crate) const fn shown(&self) -> ShownDiscount {
+        let (percent, amount) = match self.off {
+            Reduction::Percent(percent) => (Some(percent), None),
+            Reduction::Amount(amount) => (None, Some(amount)),
+        };
+        let Self { periods, applied, .. } = *self;
+        ShownDiscount { percent, amount, periods, periods_left: self.periods_left(), applied }
+    }
+
+    /// True if the numbers can come from this service.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_positive = !matches!(self.off, Reduction::Amount(amount) if amount.is_zero());
+        let counts =
+            self.periods.is_none_or(|it| (1..=PERIODS_MAX).contains(&it) && self.used <= it);
+        is_positive && counts
+    }
+}
+
+/// A discount as its JSON shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ShownDiscount {
+    percent: Option<Percent>,
+    amount: Option<Amount>,
+    periods: Option<u32>,
+    periods_left: Option<u32>,
+    applied: bool,
+}
+
+/// The input that gives a subscription a discount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NewDiscount {
+    /// The reduction of each period.
+    pub off: Reduction,
+    /// The number of periods that it reduces: 1 to 120, or `None` for a discount without an end.
+    pub periods: Option<u32>,
+}
+
+impl NewDiscount {
+    /// Parses a JSON object, and returns all its faults at once.
+    pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
+        let mut fields = Fields::parse(json)?;
+        let has_both = fields.has("percent") && fields.has("amount");
+        let has_none = !fields.has("percent") && !fields.has("amount");
+        let percent = fields.optional("percent", |json| amount(json)?.try_into());
+        let fixed = fields.optional("amount", positive);
+        let has_periods = fields.has("periods");
+        let periods = fields.nullable("periods", periods);
+        let mut fault = |code, message, field| {
+            fields.note(InvalidValue::new(code, message).at(field));
+        };
+        if has_both {
+            fault(FaultCode::NotAllowedValue, "must not be sent together with percent", "amount");
+        }
+        if has_none {
+            fault(FaultCode::Required, "is required, unless amount is sent", "percent");
+        }
+        if !has_periods {
+            let message = "is required: a number, or null for a discount without an end";
+            fault(FaultCode::Required, message, "periods");
+        }
+        let off = percent.map(Reduction::Percent).or(fixed.map(Reduction::Amount));
+        fields.finish(off.map(|off| Self { off, periods: periods.or(None) }))
+    }
+
+    /// The discount before it has reduced a period.
+    pub(crate) const fn unused(self) -> Discount {
+        Discount { off: self.off, periods: self.periods, used: 0, applied: false }
+    }
+}
+
+/// Parses an amount of more than 0.
+fn positive(json: &str) -> Result<Amount, InvalidValue> {
+    let amount = amount(json)?;
+    if amount.is_zero() {
+        return Err(InvalidValue::new(FaultCode::OutOfRange, "must be more than 0"));
+    }
+    Ok(amount)
+}
+
+fn periods(json: &str) -> Result<u32, InvalidValue> {
+    if let Some(Ok(periods @ 1..=PERIODS_MAX)) = whole_number(json)?.map(u32::try_from) {
+        return Ok(periods);
+    }
+    let message = format!("must be from 1 to {PERIODS_MAX}, or null");
+    Err(InvalidValue::new(FaultCode::OutOfRange, message))
+}
