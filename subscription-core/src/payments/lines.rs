@@ -32,13 +32,6 @@ pub struct Line {
     pub amount: Amount,
 }
 
-impl LineKind {
-    /// True if the line adds to the amount, false if it is taken off.
-    pub const fn adds(self) -> bool {
-        matches!(self, Self::Period | Self::Change)
-    }
-}
-
 /// The inputs from which the amount of a payment was computed, with its lines. It is stored with the payment and never
 /// changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -38,6 +38,7 @@ impl Subscription {
                 faults.push(InvalidValue::new(FaultCode::Required, message).at(field));
             }
         }
+        self.discount_fault(faults);
         if self.next_action_at().is_some() && !by_clock {
             let message = format!("must be null: managed_by is {}", self.managed_by);
             let fault = InvalidValue::new(FaultCode::NotAllowedValue, message);
@@ -46,6 +47,14 @@ impl Subscription {
         if self.manage_url().is_some() && self.managed_by != ManagedBy::Provider {
             let message = format!("must be null: managed_by is {}", self.managed_by);
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("manage_url"));
+        }
+    }
+
+    /// Adds the fault of a discount of a subscription that the clock does not bill.
+    pub(super) fn discount_fault(&self, faults: &mut Faults) {
+        if self.discount().is_some() && self.managed_by != ManagedBy::Clock {
+            let message = "is only for a subscription that the clock bills";
+            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("discount"));
         }
     }
 

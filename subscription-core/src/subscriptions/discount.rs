@@ -25,15 +25,12 @@ pub struct Discount {
 
 impl Discount {
     /// The number of periods that it will still reduce; `None` if it has no end.
-    pub const fn periods_left(&self) -> Option<u32> {
-        match self.periods {
-            Some(periods) => Some(periods.saturating_sub(self.used)),
-            None => None,
-        }
+    pub fn periods_left(&self) -> Option<u32> {
+        self.periods.map(|periods| periods.saturating_sub(self.used))
     }
 
     /// The discount as it is shown.
-    pub(crate) const fn shown(&self) -> ShownDiscount {
+    pub(crate) fn shown(&self) -> ShownDiscount {
         let (percent, amount) = match self.off {
             Reduction::Percent(percent) => (Some(percent), None),
             Reduction::Amount(amount) => (None, Some(amount)),
@@ -74,8 +71,8 @@ impl NewDiscount {
     /// Parses a JSON object, and returns all its faults at once.
     pub fn from_json(json: &[u8]) -> Result<Self, InputError> {
         let mut fields = Fields::parse(json)?;
-        let has_both = fields.has("percent") && fields.has("amount");
-        let has_none = !fields.has("percent") && !fields.has("amount");
+        let has_percent = fields.has("percent");
+        let has_amount = fields.has("amount");
         let percent = fields.optional("percent", |json| amount(json)?.try_into());
         let fixed = fields.optional("amount", positive);
         let has_periods = fields.has("periods");
@@ -83,15 +80,14 @@ impl NewDiscount {
         let mut fault = |code, message, field| {
             fields.note(InvalidValue::new(code, message).at(field));
         };
-        if has_both {
+        if has_percent && has_amount {
             fault(FaultCode::NotAllowedValue, "must not be sent together with percent", "amount");
         }
-        if has_none {
+        if !has_percent && !has_amount {
             fault(FaultCode::Required, "is required, unless amount is sent", "percent");
         }
         if !has_periods {
-            let message = "is required: a number, or null for a discount without an end";
-            fault(FaultCode::Required, message, "periods");
+            fault(FaultCode::Required, "is required; null: without an end", "periods");
         }
         let off = percent.map(Reduction::Percent).or(fixed.map(Reduction::Amount));
         fields.finish(off.map(|off| Self { off, periods: periods.or(None) }))

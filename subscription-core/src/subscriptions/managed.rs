@@ -130,13 +130,8 @@ impl Subscription {
             faults.push(trial_before_start());
         }
         if let Some(discount) = billing.discount {
-            if self.managed_by != ManagedBy::Clock {
-                let message = "is only for a subscription that the clock bills";
-                faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("discount"));
-            }
             if !discount.is_sound() {
-                let message =
-                    "must have from 1 to 120 periods, or null, and not more that are used";
+                let message = "must have 1 to 120 periods, or null, and use at most those";
                 faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
             }
         }

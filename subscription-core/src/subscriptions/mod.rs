@@ -163,6 +163,7 @@ impl Subscription {
         }
         let mut faults = made.misplaced(false);
         made.billing_faults(&mut faults);
+        made.discount_fault(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
         // The caller cannot have read `false` from a new record, so the caller sends it to block access, also before
         // the start.

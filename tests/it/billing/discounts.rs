@@ -167,11 +167,10 @@ fn time_without_access_uses_no_period() {
     let mut life = life("10.00", "monthly", "2026-03-01T00:00:00Z", percent("50", 2), |_| {});
     life.until(START);
     while life.status() != SubscriptionStatus::Unpaid {
-        if let Some(nth) = life.to_collect() {
-            life.report(nth, PaymentStatus::Failed);
+        match life.to_collect() {
+            Some(nth) => life.report(nth, PaymentStatus::Failed),
+            None => life.advance_to(life.next_due().unwrap()),
         }
-        let next = life.next_due().unwrap();
-        life.advance_to(next);
     }
     life.until("2026-05-20T08:00:00Z");
     life.report(1, PaymentStatus::Succeeded);

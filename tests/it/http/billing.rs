@@ -545,6 +545,7 @@ async fn without_billing_its_routes_do_not_exist_and_the_verbs_work() {
         "/subscription-payments/{payment_id}/retry",
         "/subscriptions/{id}/change-plan",
         "/subscriptions/{id}/change-plan/preview",
+        "/subscriptions/{id}/discount",
         "/subscriptions/{id}/timeline",
     ];
     assert_eq!(missing, expected);

@@ -232,6 +232,9 @@ async fn a_body_must_have_the_fields_that_are_documented_as_required() {
             // Or `billing_cycle` or `quantity`.
             required.push("subscription_plan_id required".into());
         }
+        if path.ends_with("/discount") {
+            required.insert(0, "percent required".into()); // Or `amount`.
+        }
         if path == "/provider-links" {
             // Or `subscription_id` alone.
             required.extend(["customer required".into(), "user_id required".into()]);

@@ -111,7 +111,7 @@ async fn the_preview_of_an_upgrade_has_every_digit_and_writes_nothing() {
     let quote = shop.preview(&shop.to_pro(&json!({}))).await;
 
     let expected = format!(
-        r#"{{"at":"2026-04-11T00:00:00.000000Z","effective":"now","subscription_plan_id":"{}","billing_cycle":"monthly","quantity":1,"price":29.99,"period_start":"2026-04-01T00:00:00.000000Z","period_end":"2026-05-01T00:00:00.000000Z","lines":[{{"kind":"change","amount":19.99}},{{"kind":"unused","amount":6.66}}],"amount_due":13.33,"currency":"USD","credit_before":0.00,"credit_after":0.00,"renews_at":"2026-05-01T00:00:00.000000Z","next_amount":29.99}}"#,
+        r#"{{"at":"2026-04-11T00:00:00.000000Z","effective":"now","subscription_plan_id":"{}","billing_cycle":"monthly","quantity":1,"price":29.99,"period_start":"2026-04-01T00:00:00.000000Z","period_end":"2026-05-01T00:00:00.000000Z","lines":[{{"kind":"change","amount":19.99}},{{"kind":"unused","amount":6.66}}],"amount_due":13.33,"currency":"USD","credit_before":0.00,"credit_after":0.00,"renews_at":"2026-05-01T00:00:00.000000Z","next_amount":29.99,"discount":null,"ends_discount":false}}"#,
         text(&shop.pro["id"])
     );
     assert_eq!((quote.status, quote.text()), (200, expected.as_str()));

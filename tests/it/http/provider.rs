@@ -101,6 +101,7 @@ fn sent_back(record: &Value) -> Value {
     for field in [
         "id",
         "blocked",
+        "discount",
         "current_period_start",
         "current_period_end",
         "past_due_since",

@@ -117,6 +117,15 @@ impl SampleRecords {
             "POST /subscriptions" => {
                 json!({ "user_id": self.ann.id, "subscription_plan_id": self.plan }).to_string()
             }
+            "POST /subscriptions/{id}/discount" => {
+                json!({ "percent": 50, "periods": 3 }).to_string()
+            }
+            "DELETE /subscriptions/{id}/discount" => {
+                // It may have one already.
+                let path = format!("/subscriptions/{}/discount", self.unscheduled);
+                self.world.server("POST", &path, &[], r#"{"percent":50,"periods":3}"#).await;
+                String::new()
+            }
             "POST /subscriptions/{id}/change-plan"
             | "POST /subscriptions/{id}/change-plan/preview" => {
                 json!({ "quantity": 2, "effective": "period_end" }).to_string()

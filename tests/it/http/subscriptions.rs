@@ -23,7 +23,7 @@ async fn a_subscription_is_made_shown_changed_and_deleted() {
     let id = text(&made.json()["id"]);
     assert_eq!(made.header("location"), Some(&*format!("subscriptions/{id}")));
     let expected = format!(
-        r#"{{"id":"{id}","user_id":"{user}","subscription_plan_id":"{plan}","external_subscription_id":null,"billing_cycle":"monthly","managed_by":"caller","quantity":1,"price":null,"currency":null,"credit":null,"status":"active","is_active":true,"blocked":false,"renews_at":"2025-02-28T00:00:00.000000Z","starts_at":"2025-01-31T00:00:00.000000Z","ends_at":null,"current_period_start":"2025-01-31T00:00:00.000000Z","current_period_end":"2025-02-28T00:00:00.000000Z","trial_ends_at":null,"resumes_at":null,"past_due_since":null,"next_action_at":null,"scheduled_change":null,"manage_url":null,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
+        r#"{{"id":"{id}","user_id":"{user}","subscription_plan_id":"{plan}","external_subscription_id":null,"billing_cycle":"monthly","managed_by":"caller","quantity":1,"price":null,"currency":null,"credit":null,"discount":null,"status":"active","is_active":true,"blocked":false,"renews_at":"2025-02-28T00:00:00.000000Z","starts_at":"2025-01-31T00:00:00.000000Z","ends_at":null,"current_period_start":"2025-01-31T00:00:00.000000Z","current_period_end":"2025-02-28T00:00:00.000000Z","trial_ends_at":null,"resumes_at":null,"past_due_since":null,"next_action_at":null,"scheduled_change":null,"manage_url":null,"metadata":null,"created_at":"2025-01-31T00:00:00.000000Z","updated_at":"2025-01-31T00:00:00.000000Z","version":1}}"#
     );
     assert_eq!(made.text(), expected);
 

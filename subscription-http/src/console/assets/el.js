@@ -190,8 +190,7 @@ export function scheduledText({ scheduled_change: change }, plans) {
 }
 
 // Price, quantity and cycle: "$29.00 × 3, monthly".
-const LINES = { period: "New period", change: "Rest of the period", discount: "Discount", unused: "Unused part", balance: "From the credit" };
 // The lines of an amount, as facts.
-export const lineFacts = (lines, currency) => lines.map(({ kind, amount }) => [LINES[kind], (kind === "period" || kind === "change" ? "" : "−") + money(amount, currency)]);
+export const lineFacts = (lines, currency) => lines.map(({ kind, amount }) => [words(kind), (kind === "period" || kind === "change" ? "" : "−") + money(amount, currency)]);
 
 export const terms = ({ price, currency, quantity, billing_cycle }) => `${money(price, currency)} × ${number(quantity)}, ${cycle(billing_cycle)}`;

@@ -171,7 +171,8 @@ fn the_json_of_a_quote() {
             r#""period_start":"2026-04-01T00:00:00.000000Z","period_end":"2026-05-01T00:00:00.000000Z","#,
             r#""lines":[{{"kind":"change","amount":19.99}},{{"kind":"unused","amount":6.66}}],"#,
             r#""amount_due":13.33,"currency":"USD","credit_before":0.00,"credit_after":0.00,"#,
-            r#""renews_at":"2026-05-01T00:00:00.000000Z","next_amount":29.99}}"#
+            r#""renews_at":"2026-05-01T00:00:00.000000Z","next_amount":29.99,"discount":null,"#,
+            r#""ends_discount":false}}"#
         ),
         to.id
     );

@@ -254,7 +254,8 @@ pub fn net(quote: &Quote) -> Decimal {
 /// The sum of lines.
 pub fn sum<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Decimal {
     let signed = |line: &Line| {
-        if line.kind.adds() { line.amount.value() } else { -line.amount.value() }
+        let adds = matches!(line.kind, LineKind::Period | LineKind::Change);
+        if adds { line.amount.value() } else { -line.amount.value() }
     };
     lines.into_iter().map(signed).sum()
 }
