@@ -262,12 +262,29 @@ async fn about_plan_changes(route: &str) -> Shown {
     ]
 }
 
+async fn about_discounts(world: &HttpWorld, route: &str, path: &str) -> Shown {
+    let give =
+        async |headers: &[(&str, &str)], body| world.server("POST", path, headers, body).await;
+    if route.starts_with("DELETE") {
+        give(&[], r#"{"amount":5,"periods":null}"#).await;
+        return vec![("It is removed.", world.server("DELETE", path, &[], "").await)];
+    }
+    let half = r#"{"percent":50,"periods":3}"#;
+    vec![
+        ("Half the price for three periods.", give(&KEY, half).await),
+        ("The same request again.", give(&KEY, half).await),
+    ]
+}
+
 async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
     if route.contains("/change-plan") {
         return Some(about_plan_changes(route).await);
     }
     let held = world.on_clock("ann", &json!({})).await;
     let path = path_of(&held);
+    if route.ends_with("/discount") {
+        return Some(about_discounts(world, route, &format!("{path}/discount")).await);
+    }
     let post = async |path: &str, headers: &[(&str, &str)], body: &str| {
         world.server("POST", path, headers, body).await
     };
@@ -293,19 +310,6 @@ async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
                 ("It pauses when its period ends.", post(&pause, &[], until).await),
                 ("It pauses at once.", post(&pause, &[], now).await),
             ]
-        }
-        "POST /subscriptions/{id}/discount" => {
-            let path = format!("{path}/discount");
-            let half = r#"{"percent":50,"periods":3}"#;
-            vec![
-                ("Half the price for three periods.", post(&path, &KEY, half).await),
-                ("The same request again.", post(&path, &KEY, half).await),
-            ]
-        }
-        "DELETE /subscriptions/{id}/discount" => {
-            let path = format!("{path}/discount");
-            post(&path, &[], r#"{"amount":5,"periods":null}"#).await;
-            vec![("It is removed.", world.server("DELETE", &path, &[], "").await)]
         }
         "DELETE /subscriptions/{id}/scheduled-change" => {
             post(&pause, &[], "").await;
