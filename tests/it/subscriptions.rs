@@ -35,6 +35,7 @@ async fn a_new_subscription_takes_what_it_lacks_from_its_plan_and_the_clock() {
         "price": null,
         "currency": null,
         "credit": null,
+        "discount": null,
         "status": "active",
         "is_active": true,
         "blocked": false,
@@ -195,6 +196,7 @@ async fn sending_back_what_was_read_changes_nothing() {
         for server_field in [
             "id",
             "blocked",
+            "discount",
             "current_period_start",
             "current_period_end",
             "past_due_since",
