@@ -8,13 +8,12 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use serde::Serialize;
 use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
-use subscription_core::store::{Idempotency, Page, Position};
+use subscription_core::store::{Idempotency, Page};
 use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
 
 use super::Surface;
 use super::error::{ApiError, Refusal};
 use super::input::bounds::USER_AGENT_CHARS_MAX;
-use super::input::cursor::Cursors;
 use super::input::query::Query;
 use super::output::bodies::PageBody;
 use super::output::json_cache::ToJson;
@@ -157,19 +156,6 @@ impl Call {
         Ok(has)
     }
 
-    /// The position of the cursor in the query; `None` if there is no cursor.
-    pub(crate) fn after(&self) -> Result<Option<Position>, ApiError> {
-        self.cursors()?.after(&self.query)
-    }
-
-    /// Reads and writes the cursors of the requested list.
-    fn cursors(&self) -> Result<Cursors<'_>, ApiError> {
-        let client = self.client()?.id.as_str();
-        let user = self.caller.as_ref().map(|caller| caller.claims.sub);
-        let variable = self.variable.as_ref().map(|(name, value)| (*name, value.as_str()));
-        Ok(Cursors { key: &self.state.cursor_key, list: self.pattern, client, user, variable })
-    }
-
     /// Returns 200 with a record, or 304 if the caller already has this version.
     pub(crate) fn record<T: ToJson>(&self, record: &Arc<T>) -> Result<Reply, ApiError> {
         let version = record.version();
@@ -204,12 +190,6 @@ impl Call {
     ) -> Result<Reply, ApiError> {
         let next_cursor = self.next_cursor(page)?;
         Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
-    }
-
-    /// The cursor of the next page; `None` if this is the last page.
-    fn next_cursor<T>(&self, page: &Page<T>) -> Result<Option<String>, ApiError> {
-        let next = page.next.as_ref();
-        next.map(|position| self.cursors()?.write(position, &self.query)).transpose()
     }
 
     /// The value of a header that may be sent only once; `None` if it is missing.
