@@ -10,7 +10,7 @@ use subscription_core::{
 use tokio::time::error::Elapsed;
 
 use super::admission::rate::RateStatus;
-use super::input::bounds;
+use super::input::bounds::{IDEMPOTENCY_KEY_CHARS_MAX, URI_BYTES_MAX, grouped};
 use super::reply::Reply;
 use crate::BoxError;
 
@@ -27,32 +27,57 @@ pub(crate) enum ApiError {
     Unforeseen(BoxError),
 }
 
-/// The reason why a request was refused before it reached the service.
-#[derive(Debug)]
+/// The reason why a request was refused before it reached the service. Its text is the `detail` of the problem.
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
+    #[error("the header {0} must be sent once, in ASCII, and not be too long")]
     HeaderInvalid(&'static str),
+    #[error("a request must have one valid Host header")]
     HostInvalid,
+    #[error("this server does not serve the host name in Host")]
     HostUnknown,
+    #[error("the path has an encoded slash, a dot segment, or a control character")]
     PathInvalid,
+    #[error("the body ended too early")]
     BodyUnreadable,
+    #[error("the cursor is not one of this list with these filters")]
     CursorInvalid,
+    #[error(
+        "an Idempotency-Key is 1 to {} visible ASCII characters",
+        grouped(IDEMPOTENCY_KEY_CHARS_MAX)
+    )]
     KeyInvalid,
+    #[error("the header client-id is required")]
     ClientMissing,
+    #[error("the header Authorization: Bearer <access token> is required")]
     TokenMissing,
+    #[error("there is no such path")]
     RouteUnknown,
+    #[error("there is no such record")]
     NotFound,
+    #[error("this path takes {0}")]
     MethodNotAllowed(String),
+    #[error("the body took too long to arrive")]
     TooSlow,
     /// The body has more than this number of bytes.
+    #[error("a body has at most {} bytes", grouped(*.0))]
     BodyTooLarge(usize),
+    #[error("a URI has at most {} bytes", grouped(URI_BYTES_MAX))]
     UriTooLong,
+    #[error("the body must be sent as application/json")]
     MediaType,
+    #[error("the body must be sent without a Content-Encoding")]
     ContentCoding,
+    #[error("too many requests; try again in {} s", .0.retry_after())]
     RateLimited(RateStatus),
+    #[error("the server took too long; try again")]
     Overloaded,
+    #[error("too many requests wait for events; try again")]
     TooManyWaiting,
+    #[error("too many large webhooks arrive at once; try again")]
     TooManyBodies,
     /// The webhook was not signed by its payment provider. All faults of the signature have this one error.
+    #[error("the webhook is not signed by its provider")]
     SignatureInvalid,
 }
 
@@ -131,46 +156,6 @@ impl Refusal {
             }
         }
     }
-
-    /// The `detail` of the problem.
-    fn detail(&self) -> String {
-        match self {
-            Self::HeaderInvalid(name) => {
-                format!("the header {name} must be sent once, in ASCII, and not be too long")
-            }
-            Self::HostInvalid => "a request must have one valid Host header".into(),
-            Self::HostUnknown => "this server does not serve the host name in Host".into(),
-            Self::PathInvalid => {
-                "the path has an encoded slash, a dot segment, or a control character".into()
-            }
-            Self::BodyUnreadable => "the body ended too early".into(),
-            Self::CursorInvalid => "the cursor is not one of this list with these filters".into(),
-            Self::KeyInvalid => bounds::fill(
-                "an Idempotency-Key is 1 to {{idempotency_key_chars}} visible ASCII characters",
-            ),
-            Self::ClientMissing => "the header client-id is required".into(),
-            Self::TokenMissing => {
-                "the header Authorization: Bearer <access token> is required".into()
-            }
-            Self::RouteUnknown => "there is no such path".into(),
-            Self::NotFound => "there is no such record".into(),
-            Self::MethodNotAllowed(allow) => format!("this path takes {allow}"),
-            Self::TooSlow => "the body took too long to arrive".into(),
-            Self::BodyTooLarge(most) => {
-                format!("a body has at most {} bytes", bounds::grouped(*most))
-            }
-            Self::UriTooLong => bounds::fill("a URI has at most {{uri_bytes}} bytes"),
-            Self::MediaType => "the body must be sent as application/json".into(),
-            Self::ContentCoding => "the body must be sent without a Content-Encoding".into(),
-            Self::RateLimited(status) => {
-                format!("too many requests; try again in {} s", status.retry_after())
-            }
-            Self::Overloaded => "the server took too long; try again".into(),
-            Self::TooManyWaiting => "too many requests wait for events; try again".into(),
-            Self::TooManyBodies => "too many large webhooks arrive at once; try again".into(),
-            Self::SignatureInvalid => "the webhook is not signed by its provider".into(),
-        }
-    }
 }
 
 impl ApiError {
@@ -222,7 +207,7 @@ impl ApiError {
             }
             Self::Request(refusal) => {
                 let (status, code) = refusal.status_and_code();
-                (status, code, refusal.detail(), Map::new())
+                (status, code, refusal.to_string(), Map::new())
             }
             Self::Query { parameter, message } => {
                 let more = Map::from_iter([("parameter".to_owned(), parameter.as_str().into())]);
