@@ -9,7 +9,8 @@ mod operations;
 mod responses;
 mod text;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,11 +26,8 @@ use crate::api::routes::{self, ApiPart, Needs, Route, Served};
 
 pub(crate) use self::text::Prepared;
 
-/// The number of settings that routes depend on.
-const SETTINGS: usize = SelfService::ALL.len() + ApiPart::ALL.len();
-
-/// One document for each combination of these settings. Each bit of the index says whether one setting is on.
-static DOCUMENTS: [OnceLock<Prepared>; 1 << SETTINGS] = [const { OnceLock::new() }; 1 << SETTINGS];
+/// The documents that were composed so far. The key says of each route whether it is served.
+static DOCUMENTS: Mutex<BTreeMap<Vec<bool>, &Prepared>> = Mutex::new(BTreeMap::new());
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.
 ///
@@ -50,12 +48,9 @@ pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'st
 
 /// The document of these settings, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
-    let changes = SelfService::ALL.iter().map(|change| with.self_service.contains(change));
-    let parts = ApiPart::ALL.iter().map(|part| with.has(*part));
-    let place = changes.chain(parts).fold(0, |bits, is_set| bits << 1 | usize::from(is_set));
-    let [first, ..] = &DOCUMENTS;
-    let document = DOCUMENTS.get(place).unwrap_or(first);
-    document.get_or_init(|| Prepared::new(compose(with)))
+    let routes = routes::all().map(|route| route.is_served(with)).collect();
+    let mut documents = DOCUMENTS.lock().unwrap_or_else(PoisonError::into_inner);
+    *documents.entry(routes).or_insert_with(|| Box::leak(Box::new(Prepared::new(compose(with)))))
 }
 
 /// The document, with its members in a good order for readers.
