@@ -6,6 +6,7 @@
 mod buckets;
 mod status;
 
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -42,15 +43,6 @@ impl Quota {
             None => NonZeroU32::MIN,
         };
         Self { requests, window }
-    }
-
-    fn buckets<K: std::hash::Hash + Eq + Clone>(self, time: Time) -> Buckets<K> {
-        let window = self.window.min(WINDOW_MAX);
-        let period = (window / self.requests.get()).max(Duration::from_nanos(1));
-        let quota = governor::Quota::with_period(period);
-        // This is `None` only if the period is zero.
-        let quota = quota.unwrap_or_else(|| governor::Quota::per_second(self.requests));
-        Buckets::new(quota.allow_burst(self.requests), time)
     }
 }
 
@@ -137,35 +129,29 @@ pub(crate) enum RouteLimit {
 
 /// One limit: its name, its quota, and a bucket for each key.
 #[derive(Debug)]
-struct Limit<K: std::hash::Hash + Eq + Clone> {
+struct Limit<K: Hash + Eq + Clone> {
     policy: &'static str,
     quota: Quota,
     buckets: Buckets<K>,
 }
 
-impl<K: std::hash::Hash + Eq + Clone> Limit<K> {
+impl<K: Hash + Eq + Clone> Limit<K> {
     fn new(policy: &'static str, quota: Option<Quota>, time: &Time) -> Option<Self> {
         let quota = quota?;
-        Some(Self { policy, quota, buckets: quota.buckets(time.clone()) })
+        let window = quota.window.min(WINDOW_MAX);
+        let period = (window / quota.requests.get()).max(Duration::from_nanos(1));
+        // This is `None` only if the period is zero.
+        let refill = governor::Quota::with_period(period)?.allow_burst(quota.requests);
+        Some(Self { policy, quota, buckets: Buckets::new(refill, time.clone()) })
     }
 
-    fn take(&self, key: K) -> Result<RateStatus, Refusal> {
-        self.status(self.buckets.take(key))
-    }
-
-    fn look(&self, key: K) -> Result<RateStatus, Refusal> {
-        self.status(self.buckets.look(key))
-    }
-
+    /// The state of the limit after a token was requested of a bucket, or the refusal if the bucket has none.
     fn status(&self, outcome: Result<u32, Duration>) -> Result<RateStatus, Refusal> {
-        let policy = self.policy;
-        let quota = self.quota;
-        match outcome {
-            Ok(left) => Ok(RateStatus { policy, quota, left, wait: None }),
-            Err(wait) => {
-                Err(Refusal::RateLimited(RateStatus { policy, quota, left: 0, wait: Some(wait) }))
-            }
-        }
+        let Self { policy, quota, .. } = *self;
+        outcome
+            .map(|left| RateStatus { policy, quota, left, wait: None })
+            .map_err(|wait| RateStatus { policy, quota, left: 0, wait: Some(wait) })
+            .map_err(Refusal::RateLimited)
     }
 }
 
@@ -203,10 +189,7 @@ impl Limiters {
 
     /// Refuses a request from an address that has sent too many unknown client ids.
     pub(crate) fn peer(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
-        match (&self.failed_clients, peer) {
-            (Some(limit), Some(peer)) => limit.look(network(peer)).map(drop),
-            (None, _) | (_, None) => Ok(()),
-        }
+        look(self.failed_clients.as_ref(), peer.map(network))
     }
 
     /// Counts a request from an address with an unknown client id.
@@ -217,10 +200,9 @@ impl Limiters {
 
     /// Counts a request of a confidential client, and refuses it if the limit is reached.
     pub(crate) fn client(&self, client: &Client) -> Result<(), Refusal> {
-        match (&self.client, client.kind) {
-            (Some(limit), ClientKind::Confidential) => limit.take(client.id.clone()).map(drop),
-            (None, _) | (_, ClientKind::Public) => Ok(()),
-        }
+        let is_limited = client.kind == ClientKind::Confidential;
+        let limit = self.client.as_ref().filter(|_| is_limited);
+        take(limit, limit.map(|_| client.id.clone())).map(drop)
     }
 
     /// Counts a request to a route with its own limit, and returns the state of that limit.
@@ -251,10 +233,7 @@ impl Limiters {
     /// This function counts nothing, because the refresh token is not verified yet. Otherwise anybody who knows the id
     /// of a session could prevent its refresh.
     pub(crate) fn session(&self, session: Option<SessionId>) -> Result<(), Refusal> {
-        match (&self.refresh_session, session) {
-            (Some(limit), Some(session)) => limit.look(session).map(drop),
-            (None, _) | (_, None) => Ok(()),
-        }
+        look(self.refresh_session.as_ref(), session)
     }
 
     /// Counts the successful refresh of a session.
@@ -273,11 +252,17 @@ impl Refusal {
     }
 }
 
-fn take<K: std::hash::Hash + Eq + Clone>(
+/// Counts a request, and refuses it if the limit is reached. `None` if there is no limit or no key.
+fn take<K: Hash + Eq + Clone>(
     limit: Option<&Limit<K>>,
     key: Option<K>,
 ) -> Result<Option<RateStatus>, Refusal> {
-    limit.zip(key).map(|(limit, key)| limit.take(key)).transpose()
+    limit.zip(key).map(|(limit, key)| limit.status(limit.buckets.take(key))).transpose()
+}
+
+/// Like [`take`], but counts nothing.
+fn look<K: Hash + Eq + Clone>(limit: Option<&Limit<K>>, key: Option<K>) -> Result<(), Refusal> {
+    limit.zip(key).map_or(Ok(()), |(limit, key)| limit.status(limit.buckets.look(key)).map(drop))
 }
 
 /// The key of an address: an IPv4 address itself, or the /64 network of an IPv6 address, because one subscriber has a
