@@ -153,9 +153,9 @@ impl Query {
     /// The maximum number of records on the page.
     pub(crate) fn limit(&self) -> Result<PageLimit, ApiError> {
         let Some(text) = self.value("limit") else { return Ok(PageLimit::default()) };
-        let limit = text.parse().ok().and_then(|limit| PageLimit::new(limit).ok());
-        let most = PageLimit::MAX.get();
-        limit.ok_or_else(|| wrong("limit", format!("must be from 1 to {most}")))
+        // Text that is not a number gets the same error as a number out of range.
+        let limit = PageLimit::new(text.parse().unwrap_or(0));
+        limit.map_err(|refused| wrong("limit", refused.to_string()))
     }
 
     /// The order and its direction; `None` if they are not given. A dash before the name means descending.
