@@ -6,12 +6,12 @@ use serde_json::json;
 use subscription_core::auth::Scope::{ProvidersRead, ProvidersWrite};
 use subscription_core::input::{Fields, string};
 use subscription_core::providers::{
-    EventFilter, EventStatus, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow,
-    ProviderKind, Providers, Reason, Received, SourceOverview, SyncReport, signature_header,
+    EventFilter, EventState, EventStatus, LinkFilter, ObjectId, ObjectKind, ObjectRef, ObservedNow,
+    ProviderKind, Providers, Received, SourceOverview, signature_header,
 };
 use subscription_core::store::DocumentId;
 use subscription_core::{
-    FaultCode, InputError, InvalidValue, NoInput, Slug, SubscriptionId, Timestamp, UserId,
+    FaultCode, InputError, InvalidValue, NoInput, Slug, SubscriptionId, UserId,
 };
 
 use crate::api::admission::rate::{RateStatus, RouteLimit};
@@ -63,63 +63,12 @@ async fn receive(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 #[derive(Serialize)]
-struct SourcesBody<'a> {
-    data: Vec<SourceBody<'a>>,
-}
-
-/// A configured account at a payment provider (a source), in the form that operators see.
-#[derive(Serialize)]
-struct SourceBody<'a> {
-    source: &'a Slug,
-    kind: ProviderKind,
-    live: bool,
-    last_event_at: Option<Timestamp>,
-    events: Vec<CountBody>,
-    last_sync: Option<&'a SyncReport>,
-    running_sync: Option<&'a SyncReport>,
-}
-
-#[derive(Serialize)]
-struct CountBody {
-    #[serde(flatten)]
-    status: EventStatusBody,
-    count: usize,
-}
-
-/// The state of a provider event, or of an object that was read from the provider.
-#[derive(Serialize)]
-struct EventStatusBody {
-    state: &'static str,
-    reason: Option<&'static str>,
-}
-
-impl From<&EventStatus> for EventStatusBody {
-    fn from(status: &EventStatus) -> Self {
-        let reason = status.reason.map(Reason::as_str);
-        Self { state: status.state.as_str(), reason }
-    }
-}
-
-impl<'a> From<&'a SourceOverview> for SourceBody<'a> {
-    fn from(overview: &'a SourceOverview) -> Self {
-        let counts = overview.events.iter().filter(|(_, count)| **count > 0);
-        Self {
-            source: &overview.source,
-            kind: overview.kind,
-            live: overview.live,
-            last_event_at: overview.last_event_at,
-            events: counts
-                .map(|(status, count)| CountBody { status: status.into(), count: *count })
-                .collect(),
-            last_sync: overview.last_sync.as_ref(),
-            running_sync: overview.running_sync.as_ref(),
-        }
-    }
+struct SourcesBody {
+    data: Vec<SourceOverview>,
 }
 
 async fn overview(call: Box<Call>) -> Result<Reply, ApiError> {
-    let sources = providers(&call)?.overview().await?;
-    Reply::ok(&SourcesBody { data: sources.iter().map(SourceBody::from).collect() })
+    Reply::ok(&SourcesBody { data: providers(&call)?.overview().await? })
 }
 
 async fn events(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -177,15 +126,15 @@ async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
     let providers = providers(&call)?;
     let SyncInput { source, object, user_id } =
         call.input(|json| SyncInput::read(json, providers))?;
-    let accepted = |status: &EventStatusBody| Reply::json(StatusCode::ACCEPTED, status);
+    let accepted = |status: EventStatus| Reply::json(StatusCode::ACCEPTED, &status);
     let Some(object) = object else {
         providers.request_sync(&source).await?;
         call.state.provider_signal.notify();
-        return accepted(&EventStatusBody { state: "pending", reason: None });
+        return accepted(EventStatus { state: EventState::Pending, reason: None });
     };
     match providers.observe_now(&source, &object, user_id).await? {
         ObservedNow::Subscription(subscription) => call.whole_record(StatusCode::OK, &subscription),
-        ObservedNow::EventStatus(status) => accepted(&EventStatusBody::from(&status)),
+        ObservedNow::EventStatus(status) => accepted(status),
         ObservedNow::Limited(wait) => {
             Err(Refusal::RateLimited(RateStatus::provider_syncs(wait)).into())
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::documents::{EVENTS, ProviderEvent, link_uuid};
 use super::status::{EventState, EventStatus, Reason};
@@ -53,7 +53,7 @@ pub struct ListedEvent {
 }
 
 /// A source as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SourceOverview {
     /// Its name.
@@ -66,11 +66,23 @@ pub struct SourceOverview {
     pub last_event_at: Option<Timestamp>,
     /// The number of events of the source by status. Events are counted up to [`SourceOverview::COUNT_MAX`] for each
     /// status, over all sources.
+    #[serde(serialize_with = "as_list")]
     pub events: BTreeMap<EventStatus, usize>,
     /// The last sync that ended.
     pub last_sync: Option<SyncReport>,
     /// The sync that is running.
     pub running_sync: Option<SyncReport>,
+}
+
+/// Writes the numbers of events as a list, each with its status.
+fn as_list<S: Serializer>(events: &BTreeMap<EventStatus, usize>, to: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Counted<'a> {
+        #[serde(flatten)]
+        status: &'a EventStatus,
+        count: &'a usize,
+    }
+    to.collect_seq(events.iter().map(|(status, count)| Counted { status, count }))
 }
 
 impl SourceOverview {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::providers::Unmapped;
 use crate::store::Label;
 use crate::values::Timestamp;
@@ -90,7 +92,7 @@ impl EventState {
 }
 
 /// A state with its reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct EventStatus {
     /// The state.
     pub state: EventState,
