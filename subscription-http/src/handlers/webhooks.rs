@@ -2,12 +2,11 @@
 
 use http::StatusCode;
 use serde::Serialize;
-use subscription_core::Timestamp;
 use subscription_core::auth::Scope::{UsersRead, WebhooksRead, WebhooksWrite};
 use subscription_core::events::{Actor, Subject};
 use subscription_core::webhooks::{
-    EndpointChanges, EndpointId, EndpointWithSecret, ListedParked, NewEndpoint, ParkedState,
-    Resend, Rewind, Rotation, Secret, ShownAttempt, ShownEndpoint, Webhooks,
+    EndpointChanges, EndpointId, EndpointWithSecret, ListedParked, NewEndpoint, Resend, Rewind,
+    Rotation, Secret, ShownEndpoint, Webhooks,
 };
 
 use super::events::{ShownEvent, shown};
@@ -173,29 +172,18 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
 #[derive(Serialize)]
 struct ParkedBody<'a> {
     sequence: u64,
-    state: ParkedState,
-    attempts: u32,
-    first_failed_at: Option<Timestamp>,
-    next_attempt_at: Option<Timestamp>,
-    last: Option<&'a ShownAttempt>,
+    #[serde(flatten)]
+    parked: &'a ListedParked,
     /// `None` for an event of a user if the caller may not read users.
     event: Option<ShownEvent<'a>>,
 }
 
 impl<'a> ParkedBody<'a> {
     fn new(parked: &'a ListedParked, may_read_users: bool) -> Result<Self, ApiError> {
-        let ListedParked { event, state, attempts, first_failed_at, next_attempt_at, last, .. } =
-            parked;
+        let event = &parked.event;
         let is_shown = may_read_users || !matches!(event.event.subject, Subject::User(_));
-        Ok(Self {
-            sequence: event.sequence,
-            state: *state,
-            attempts: *attempts,
-            first_failed_at: *first_failed_at,
-            next_attempt_at: *next_attempt_at,
-            last: last.as_ref(),
-            event: is_shown.then(|| shown(event)).transpose()?,
-        })
+        let shown = is_shown.then(|| shown(event)).transpose()?;
+        Ok(Self { sequence: event.sequence, parked, event: shown })
     }
 }
 

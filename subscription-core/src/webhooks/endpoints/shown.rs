@@ -104,10 +104,11 @@ impl From<&Attempt> for ShownAttempt {
 }
 
 /// A parked event, as it is listed for callers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ListedParked {
-    /// The event.
+    /// The event. It is not serialized, because not every caller may read it.
+    #[serde(skip)]
     pub event: RecordedEvent,
     /// Its state.
     pub state: ParkedState,
