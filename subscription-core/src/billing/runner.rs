@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::advanced::Advanced;
 use super::collection::retry;
 use super::due_page::DuePage;
@@ -30,7 +32,7 @@ pub struct Billing {
 }
 
 /// A step that a subscription will take.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Upcoming {
     /// When the subscription takes the step.

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::{Basis, Payment, PaymentKind};
@@ -33,8 +35,8 @@ impl RuleDecision {
     }
 }
 
-/// A payment to request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A payment to request. The fields that a payment has too are serialized under the names that they have there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PaymentRequest {
     /// The purpose of the payment.
     pub kind: PaymentKind,
@@ -45,14 +47,17 @@ pub struct PaymentRequest {
     /// The amount to collect: more than 0.
     pub amount: Amount,
     /// The price of the whole period, before credit.
+    #[serde(skip)]
     pub value: Amount,
     /// The billing cycle of the period.
+    #[serde(skip)]
     pub cycle: BillingCycle,
     /// The currency of amount and value.
     pub currency: Currency,
     /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
     /// The inputs from which the amount was computed.
+    #[serde(skip)]
     pub basis: Basis,
 }
 

@@ -10,9 +10,9 @@ use subscription_core::billing::Upcoming;
 use subscription_core::plans::{NodeQuota, Tier};
 use subscription_core::subscriptions::ShownChange;
 use subscription_core::{
-    Amount, BillingCycle, Currency, Description, Email, Features, HttpsUrl, Name, PaymentKind,
-    Plan, Quantity, SessionId, Slug, StepKind, Subscription, SubscriptionId, SubscriptionStatus,
-    Text, Timestamp, UserId, Version,
+    Amount, BillingCycle, Currency, Description, Email, Features, HttpsUrl, Name, Plan, Quantity,
+    SessionId, Slug, Subscription, SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId,
+    Version,
 };
 
 use crate::api::admission::self_service::SelfService;
@@ -214,45 +214,13 @@ impl<'a> MySubscription<'a> {
 
 /// The steps that a subscription will take.
 #[derive(Serialize)]
-pub(crate) struct TimelineBody {
-    data: Vec<UpcomingBody>,
+pub(crate) struct TimelineBody<'a> {
+    data: &'a [Upcoming],
     has_more: bool,
 }
 
-#[derive(Serialize)]
-struct UpcomingBody {
-    at: Timestamp,
-    step: StepKind,
-    status: SubscriptionStatus,
-    ask: Option<AskBody>,
-}
-
-/// A payment that will be requested. Its fields are those of the payment.
-#[derive(Serialize)]
-struct AskBody {
-    kind: PaymentKind,
-    period_start: Timestamp,
-    period_end: Option<Timestamp>,
-    amount: Amount,
-    currency: Currency,
-    due_at: Timestamp,
-}
-
-impl TimelineBody {
-    pub(crate) fn new(steps: &[Upcoming], has_more: bool) -> Self {
-        let data = steps.iter().map(|upcoming| UpcomingBody {
-            at: upcoming.at,
-            step: upcoming.step,
-            status: upcoming.status,
-            ask: upcoming.ask.as_ref().map(|ask| AskBody {
-                kind: ask.kind,
-                period_start: ask.period_start,
-                period_end: ask.period_end,
-                amount: ask.amount,
-                currency: ask.currency,
-                due_at: ask.due_at,
-            }),
-        });
-        Self { data: data.collect(), has_more }
+impl<'a> TimelineBody<'a> {
+    pub(crate) const fn new(data: &'a [Upcoming], has_more: bool) -> Self {
+        Self { data, has_more }
     }
 }
