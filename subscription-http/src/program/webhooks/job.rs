@@ -19,26 +19,11 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct WebhookJob {
     webhooks: Webhooks,
     clock: Arc<dyn Clock>,
-    signals: Signals,
-    /// The sender with its state in memory. `None` at first: a new leader begins with the stored state.
-    sender: Mutex<Option<Sender>>,
-}
-
-/// The signals of this process that wake the sender.
-struct Signals {
+    /// The signals of this process that events were committed, or that a caller changed an endpoint.
     events: Mutex<EventListener>,
     changed: JobSignal,
-}
-
-impl Signals {
-    /// Returns when events were committed or a caller changed an endpoint.
-    async fn wait(&self) {
-        let mut events = self.events.lock().await;
-        tokio::select! {
-            () = events.wait() => {}
-            () = self.changed.wait() => {}
-        }
-    }
+    /// The sender with its state in memory. `None` at first: a new leader begins with the stored state.
+    sender: Mutex<Option<Sender>>,
 }
 
 impl WebhookJob {
@@ -49,8 +34,8 @@ impl WebhookJob {
         events: &EventSignal,
         changed: JobSignal,
     ) -> Self {
-        let signals = Signals { events: Mutex::new(events.listener()), changed };
-        Self { webhooks, clock, signals, sender: Mutex::default() }
+        let events = Mutex::new(events.listener());
+        Self { webhooks, clock, events, changed, sender: Mutex::default() }
     }
 }
 
@@ -65,7 +50,11 @@ impl Job for WebhookJob {
     }
 
     async fn woken(&self) {
-        self.signals.wait().await;
+        let mut events = self.events.lock().await;
+        tokio::select! {
+            () = events.wait() => {}
+            () = self.changed.wait() => {}
+        }
     }
 
     /// Sends until nothing is due or the job must stop. Meanwhile the sender is not stored in the job, so that a
@@ -73,7 +62,7 @@ impl Job for WebhookJob {
     async fn run(&self, stop: &Stop) -> Result<Next, Error> {
         let kept = self.sender.lock().await.take();
         let mut sender = kept.unwrap_or_else(|| self.webhooks.sender());
-        let sent = sender.run(&Waker { signals: &self.signals, stop }).await;
+        let sent = sender.run(&Waker { job: self, stop }).await;
         *self.sender.lock().await = Some(sender);
         // The sender returns a moment of the machine's clock, but `Next::At` needs a moment of the process's clock.
         let pause = |at: Timestamp| at.since(SystemClock.now());
@@ -89,7 +78,7 @@ impl Job for WebhookJob {
 
 /// The events that wake the sender: its timer, the signals, and the stop.
 struct Waker<'a> {
-    signals: &'a Signals,
+    job: &'a WebhookJob,
     stop: &'a Stop,
 }
 
@@ -102,7 +91,7 @@ impl SenderSignals for Waker<'_> {
         }
         tokio::select! {
             () = sleep(longest.min(READ_EVERY)) => {}
-            () = self.signals.wait() => {}
+            () = self.job.woken() => {}
             () = self.stop.wait() => {}
         }
     }
