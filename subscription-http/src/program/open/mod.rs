@@ -89,8 +89,13 @@ impl Ready {
         };
         let opened = Opened::new(settings, true).await?;
         let over = async {
-            let over = Self::over(settings, &opened, verifier, key_file, clients);
-            let (billing, auth, keys) = over.await?;
+            if lacks_clients(settings, &opened).await {
+                return Err(production_needs(&[CLIENTS_MISSING]));
+            }
+            let keys = key_file.into_keys()?;
+            let billing = service(settings, &opened);
+            let auth = authenticate(settings, billing.service(), verifier, &keys)?;
+            clients.store(&auth).await?;
             let providers = providers::open(providers, billing.service()).await?;
             let webhooks = webhooks::over(webhooks, billing.service(), &keys)?;
             Ok((billing, auth, keys, providers, webhooks))
@@ -104,24 +109,6 @@ impl Ready {
                 Err(failure)
             }
         }
-    }
-
-    /// Builds the service over an open store.
-    async fn over(
-        settings: &Settings,
-        opened: &Opened,
-        verifier: Arc<dyn IdentityVerifier>,
-        key_file: KeyFile,
-        clients: Configured,
-    ) -> Result<(Billing, Authentication, Keys), Failure> {
-        if lacks_clients(settings, opened).await {
-            return Err(production_needs(&[CLIENTS_MISSING]));
-        }
-        let keys = key_file.into_keys()?;
-        let billing = service(settings, opened);
-        let auth = authenticate(settings, billing.service(), verifier, &keys)?;
-        clients.store(&auth).await?;
-        Ok((billing, auth, keys))
     }
 }
 
