@@ -14,7 +14,7 @@ mod webhooks;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -270,6 +270,12 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+/// Reads a file of text. The text of the error begins with `failure`.
+pub(crate) fn read_text(failure: &str, path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure(format!("{failure} {}: {error}", path.display())))
 }
 
 /// Prints a line on standard output. A closed standard output is not an error.

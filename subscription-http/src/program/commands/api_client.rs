@@ -11,8 +11,8 @@ use serde_json::Value;
 use subscription_http::{FetchSettings, HttpFetch};
 use url::Url;
 
-use crate::program::Failure;
 use crate::program::settings::Listen;
+use crate::program::{Failure, read_text};
 
 /// The time-out of a request. It is longer than a request for events waits.
 const TIMEOUT: Duration = Duration::from_mins(1);
@@ -107,9 +107,7 @@ pub(crate) fn refusal(status: u16, body: &[u8]) -> String {
 }
 
 fn read_client_id(path: &Path) -> Result<SecretString, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure(format!("--client-id-file {}: {error}", path.display())))?;
-    match text.trim() {
+    match read_text("--client-id-file", path)?.trim() {
         "" => Err(Failure(format!("--client-id-file {} is empty", path.display()))),
         client_id => Ok(client_id.into()),
     }

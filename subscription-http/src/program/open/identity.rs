@@ -10,8 +10,8 @@ use subscription_core::auth::{
 };
 use subscription_http::{FetchSettings, HttpFetch};
 
-use crate::program::Failure;
 use crate::program::settings::{Mode, Settings};
+use crate::program::{Failure, read_text};
 
 /// The verifier. `None` if production mode has no settings for one.
 pub(super) fn verifier(settings: &Settings) -> Result<Option<Arc<dyn IdentityVerifier>>, Failure> {
@@ -69,7 +69,6 @@ pub(super) fn verifier(settings: &Settings) -> Result<Option<Arc<dyn IdentityVer
 }
 
 fn secret(file: &Path) -> Result<SecretString, Failure> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure(format!("cannot read {}: {error}", file.display())))?;
+    let text = read_text("cannot read", file)?;
     Ok(SecretString::from(text.trim_end_matches(['\n', '\r'])))
 }

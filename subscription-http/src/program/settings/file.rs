@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Settings, unknown_names};
-use crate::program::Failure;
+use crate::program::{Failure, read_text};
 
 /// A public client in the settings file.
 #[derive(Deserialize)]
@@ -20,8 +20,7 @@ pub(crate) struct ConfiguredClient {
 
 pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+    let text = read_text("cannot read", path)?;
     let failure = |error: toml::de::Error| {
         let mut message = error.to_string();
         // The error's full message quotes a line, which may contain the database's password or a secret of a provider.

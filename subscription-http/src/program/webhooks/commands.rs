@@ -10,7 +10,7 @@ use subscription_core::webhooks::{Secret, SignatureHeaders, TOLERANCE, verify};
 use subscription_core::{Clock as _, SystemClock};
 
 use crate::program::commands::api_client::{ApiArgs, ApiClient, text};
-use crate::program::{Failure, print};
+use crate::program::{Failure, print, read_text};
 
 /// The environment variable that contains the secrets of an endpoint.
 const SECRET: &str = "WEBHOOK_SECRET";
@@ -148,8 +148,7 @@ impl Endpoints {
 impl Delivery {
     fn check(&self) -> Result<(), Failure> {
         let secrets = match &self.secret_file {
-            Some(path) => std::fs::read_to_string(path)
-                .map_err(|error| Failure(format!("--secret-file {}: {error}", path.display())))?,
+            Some(path) => read_text("--secret-file", path)?,
             None => std::env::var(SECRET)
                 .map_err(|_| Failure(format!("give --secret-file or set {SECRET}")))?,
         };
