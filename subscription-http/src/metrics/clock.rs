@@ -3,7 +3,6 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,24 +10,21 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use subscription_core::billing;
 
+use super::Label;
+
 /// The metrics that background work reports. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
 pub struct ClockMetrics {
     leads: Gauge,
     skew_seconds: Gauge<f64, AtomicU64>,
     lag_seconds: Gauge<f64, AtomicU64>,
-    steps: Family<Step, Counter>,
+    steps: Family<Label, Counter>,
     refused: Counter,
     round_seconds: RoundSeconds,
     periods_skipped: Counter,
     to_collect: Gauge,
     to_collect_oldest_seconds: Gauge<f64, AtomicU64>,
     billing_paused: Gauge,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Step {
-    step: &'static str,
 }
 
 /// The upper bounds of the buckets in seconds: from a round that finds nothing to a round that a slow store delays.
@@ -68,7 +64,7 @@ impl ClockMetrics {
         let steps = round.by_kind.iter().map(|(kind, count)| (kind.as_str(), *count));
         let retries = (round.retries > 0).then_some(("payment_retried", round.retries));
         for (step, count) in steps.chain(retries) {
-            self.steps.get_or_create(&Step { step }).inc_by(count as u64);
+            self.steps.get_or_create(&[("step", step)]).inc_by(count as u64);
         }
         self.refused.inc_by(round.refused as u64);
         self.round_seconds.histogram.observe(took.as_secs_f64());

@@ -30,8 +30,8 @@ pub(crate) use webhooks::WebhookCounters;
 pub(crate) struct Metrics {
     pub(crate) registry: Registry,
     requests: Family<Answered, Counter>,
-    seconds: Family<Served, Histogram>,
-    limited: Family<Limited, Counter>,
+    seconds: Family<Label, Histogram>,
+    limited: Family<Label, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -41,15 +41,8 @@ struct Answered {
     status: u16,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Served {
-    route: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Limited {
-    policy: &'static str,
-}
+/// The only label of a series: its name and its value.
+type Label = [(&'static str, &'static str); 1];
 
 /// A number that another part of the program counts.
 #[derive(Debug)]
@@ -94,7 +87,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("subscription_http");
         registry.register("feed_waiters", "Requests that wait for events", feed_waiters.clone());
         let requests = Family::default();
-        let seconds = Family::<Served, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let seconds = Family::<Label, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(
             "requests",
             "Requests by the status of their response; 499 if the caller disconnected before it",
@@ -108,7 +101,7 @@ impl Metrics {
 
     /// Counts a request that a rate limit refused.
     pub(crate) fn limited(&self, policy: &'static str) {
-        self.limited.get_or_create(&Limited { policy }).inc();
+        self.limited.get_or_create(&[("policy", policy)]).inc();
     }
 
     pub(crate) fn answered(
@@ -119,7 +112,7 @@ impl Metrics {
         took: Duration,
     ) {
         let route = route.map_or(Route::NONE, |route| route.pattern);
-        self.seconds.get_or_create(&Served { route }).observe(took.as_secs_f64());
+        self.seconds.get_or_create(&[("route", route)]).observe(took.as_secs_f64());
         self.requests.get_or_create(&Answered { method: known(method), route, status }).inc();
     }
 

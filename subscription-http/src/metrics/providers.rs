@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -15,20 +15,9 @@ use subscription_core::providers::{Counters, EventState, Providers, SourceOvervi
 /// The metrics of payment providers. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderMetrics {
-    waiting: Family<Waiting, Gauge>,
+    waiting: Family<[(&'static str, String); 2], Gauge>,
     lag_seconds: Gauge<f64, AtomicU64>,
-    last_event_seconds: Family<Source, Gauge<f64, AtomicU64>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Source {
-    source: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Waiting {
-    source: String,
-    reason: String,
+    last_event_seconds: Family<[(&'static str, String); 1], Gauge<f64, AtomicU64>>,
 }
 
 impl ProviderMetrics {
@@ -51,14 +40,14 @@ impl ProviderMetrics {
             for (status, count) in &overview.events {
                 let is_counted = Self::STATES.contains(&status.state);
                 if let Some(reason) = status.reason.filter(|_| is_counted) {
-                    let labels = Waiting { source: source.clone(), reason: reason.to_string() };
+                    let labels = [("source", source.clone()), ("reason", reason.to_string())];
                     let count = i64::try_from(*count).unwrap_or(i64::MAX);
                     self.waiting.get_or_create(&labels).inc_by(count);
                 }
             }
             if let Some(at) = overview.last_event_at {
                 let since = now.since(at).as_secs_f64();
-                self.last_event_seconds.get_or_create(&Source { source }).set(since);
+                self.last_event_seconds.get_or_create(&[("source", source)]).set(since);
             }
         }
     }

@@ -4,26 +4,23 @@ use std::fmt;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use subscription_core::store::{CacheInvalidator, StoreCall, StoreError, StoreMeter};
 
+use super::Label;
+
 /// Histograms and counters of a [`TimedStore`](subscription_core::store::TimedStore).
 #[derive(Debug, Clone)]
 pub struct StoreMetrics {
-    seconds: Family<Operation, Histogram>,
-    failures: Family<Operation, Counter>,
+    seconds: Family<Label, Histogram>,
+    failures: Family<Label, Counter>,
     opened: Counter,
     revoked: Counter,
     cache: Option<CacheInvalidator>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Operation {
-    operation: &'static str,
 }
 
 /// The upper bounds of the buckets in seconds: from 20 microseconds, for a read from memory, to 5 seconds, for a store
@@ -70,11 +67,10 @@ impl Collector for CacheCollector {
 
 impl Default for StoreMetrics {
     fn default() -> Self {
-        let seconds =
-            Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
+        let seconds = Family::<Label, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         // Each operation is shown even before its first call.
         for call in StoreCall::ALL {
-            drop(seconds.get_or_create(&Operation { operation: call.as_str() }));
+            drop(seconds.get_or_create(&[("operation", call.as_str())]));
         }
         Self {
             seconds,
@@ -88,7 +84,7 @@ impl Default for StoreMetrics {
 
 impl StoreMeter for StoreMetrics {
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>) {
-        let labels = Operation { operation: call.as_str() };
+        let labels = [("operation", call.as_str())];
         self.seconds.get_or_create(&labels).observe(took.as_secs_f64());
         // A refusal by the rules of the store is not a failure.
         if let Some(StoreError::Unavailable(_) | StoreError::Damaged(_)) = error {
