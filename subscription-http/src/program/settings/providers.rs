@@ -228,14 +228,12 @@ impl Reader<'_> {
                 parts.map(str::to_owned).collect()
             }
             (Err(_), Some(value)) => {
-                let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                let texts: Option<Vec<_>> =
-                    items.iter().map(|item| item.as_str().map(str::to_owned)).collect();
-                if !value.is_array() || texts.is_none() {
+                // The parser's error is not shown: it may quote a secret.
+                let Ok(texts) = value.clone().try_into() else {
                     self.fault(KEY, "must be a list of texts");
                     return Vec::new();
-                }
-                texts.unwrap_or_default()
+                };
+                texts
             }
             (Err(_), None) => Vec::new(),
         };
