@@ -230,7 +230,10 @@ impl Program {
 fn command_line(is_for_command: bool) -> clap::Command {
     Program::command().mut_subcommands(with_reference).mut_args(|setting| {
         let is_shown = matches!(setting.get_id().as_str(), "config" | "database");
-        setting.global(true).required(false).hide(is_for_command && !is_shown)
+        settings::with_variable(setting)
+            .global(true)
+            .required(false)
+            .hide(is_for_command && !is_shown)
     })
 }
 

@@ -1,8 +1,9 @@
 //! The settings of the program. A flag has priority over an environment variable, then comes the settings file, then
 //! the default.
 //!
-//! [`Settings`] describes each setting once: clap reads its flag, its variable and its help text, and serde reads its
-//! key in the file. The file is read first. Flags and variables then overwrite the values of the file.
+//! [`Settings`] describes each setting once: clap reads its flag and its help text, and serde reads its key in the file.
+//! The environment variable of a setting is named after its field: `SUBSCRIPTION_LISTEN` for `listen`. The file is read
+//! first. Flags and variables then overwrite the values of the file.
 
 mod file;
 mod help;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{Arg, ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
 use subscription_core::billing::Policy;
 use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
@@ -45,125 +46,125 @@ pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://…
 pub(crate) struct Settings {
     /// A settings file (TOML). Only it can hold [[clients]], `[checkout_hosts]`, [billing], [providers],
     /// [webhooks] and [limits].
-    #[arg(long, env = "SUBSCRIPTION_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     pub(crate) config: Option<PathBuf>,
 
     /// The address to listen on, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses of this
     /// machine; port 0 takes any free port. [default: 127.0.0.1:8080]
-    #[arg(long, env = "SUBSCRIPTION_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Listen,
 
     /// A second address that serves only /metrics and /health, to every caller: keep it private.
-    #[arg(long, env = "SUBSCRIPTION_METRICS_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics_listen: Option<Listen>,
 
     /// The console, a web page for operators, and the figures at /stats: on (at the address of --listen), off, or an
     /// address, which then serves the whole API too, while that of --listen serves neither console nor figures.
     /// [default: on in development, off in production]
-    #[arg(long, env = "SUBSCRIPTION_CONSOLE", value_name = "WHERE")]
+    #[arg(long, value_name = "WHERE")]
     console: Option<Console>,
 
     /// Maximum number of open connections; more callers wait until one closes. [default: 10000]
-    #[arg(long, env = "SUBSCRIPTION_MAX_CONNECTIONS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     max_connections: Option<Connections>,
 
     /// Maximum number of open connections from one address; more are closed. All callers behind a proxy
     /// share the proxy's address. [default: 1000]
-    #[arg(long, env = "SUBSCRIPTION_MAX_CONNECTIONS_PER_PEER", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     max_connections_per_peer: Option<Connections>,
 
     /// The database: `sqlite://FILE`, `postgres://…`, or `memory:`, which loses everything when the
     /// process ends. [default in development: `sqlite://subscription.db`; required in production]
-    #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    #[arg(long, value_name = "URL", hide_env_values = true)]
     // The type is text, because clap prints a value that it cannot parse, and this value may contain a password.
     database: Option<String>,
 
     /// Maximum number of connections to PostgreSQL. [default: 16]
-    #[arg(long, env = "SUBSCRIPTION_DATABASE_CONNECTIONS", value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER")]
     database_connections: Option<DatabaseConnections>,
 
     /// Whom to trust: every caller in development, only known clients and verified users in production.
     /// [default: development]
-    #[arg(long, env = "SUBSCRIPTION_MODE")]
+    #[arg(long)]
     pub(crate) mode: Mode,
 
     /// The log level: error, warn, info, debug, trace or off. [default: info]
-    #[arg(long, env = "SUBSCRIPTION_LOG", value_name = "LEVEL")]
+    #[arg(long, value_name = "LEVEL")]
     pub(crate) log: Level,
 
     /// The file of the keys that sign tokens; `key rotate` creates it. [default: subscription.keys]
-    #[arg(long, env = "SUBSCRIPTION_KEYS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) keys: Option<PathBuf>,
 
     /// The users who can have subscriptions: only those who signed up here, or any UUID, for an application
     /// that has users of its own. [default: accounts]
-    #[arg(long, env = "SUBSCRIPTION_USERS")]
+    #[arg(long)]
     pub(crate) users: Users,
 
     /// Allows a user one live subscription: per user (to anything at all), or per product (plans with the
     /// same `product_id`). [default: off]
-    #[arg(long, env = "SUBSCRIPTION_ONE_LIVE_PER", value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,
 
     /// A change that people may make to their own subscriptions, cancel or resume; can be given several
     /// times. [default: none]
-    #[arg(long, env = "SUBSCRIPTION_SELF_SERVICE", value_name = "CHANGE", value_delimiter = ',')]
+    #[arg(long, value_name = "CHANGE", value_delimiter = ',')]
     pub(crate) self_service: Vec<SelfService>,
 
     /// How long events are kept: an ISO 8601 duration such as P400D or P2Y, or forever. Readers of the feed
     /// that come later get 410. [default: P400D]
-    #[arg(long, env = "SUBSCRIPTION_KEEP_EVENTS", value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION")]
     pub(crate) keep_events: KeepEvents,
 
     /// The clock: that of the machine, or a manual one, which /clock/advance turns; for development mode only.
     /// [default: system]
-    #[arg(long, env = "SUBSCRIPTION_CLOCK")]
+    #[arg(long)]
     pub(crate) clock: ClockKind,
 
     /// The time at which a manual clock starts in a new database, such as 2030-01-31T00:00:00Z.
     /// [default: the present]
-    #[arg(long, env = "SUBSCRIPTION_CLOCK_AT", value_name = "TIME")]
+    #[arg(long, value_name = "TIME")]
     pub(crate) clock_at: Option<Timestamp>,
 
     /// The issuer and audience of our access tokens. [default: subscription]
-    #[arg(long, env = "SUBSCRIPTION_ISSUER", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) issuer: Option<String>,
 
     /// A proxy whose x-forwarded-for header is trusted; can be given several times.
-    #[arg(long = "trusted-proxy", env = "SUBSCRIPTION_TRUSTED_PROXIES", value_name = "IP")]
+    #[arg(long = "trusted-proxy", value_name = "IP")]
     #[arg(value_delimiter = ',')]
     pub(crate) trusted_proxies: Vec<IpAddr>,
 
     /// A host name that requests may be sent to, with or without a port; can be given several times.
     /// [default: any name; in development the names of this machine]
-    #[arg(long = "allowed-host", env = "SUBSCRIPTION_ALLOWED_HOSTS", value_name = "HOST")]
+    #[arg(long = "allowed-host", value_name = "HOST")]
     #[arg(value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<AllowedHost>,
 
     /// The identity provider's issuer, exactly as in the `iss` of its tokens.
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_ISSUER", value_name = "ISSUER")]
+    #[arg(long, value_name = "ISSUER")]
     pub(crate) identity_issuer: Option<String>,
 
     /// The audience (`aud`) that the identity provider's tokens must have.
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_AUDIENCE", value_name = "AUDIENCE")]
+    #[arg(long, value_name = "AUDIENCE")]
     pub(crate) identity_audience: Option<String>,
 
     /// OIDC: the URL of the identity provider's public keys (its `jwks_uri`).
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_KEYS_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub(crate) identity_keys_url: Option<url::Url>,
 
     /// Token introspection (RFC 7662) instead of OIDC: the URL that verifies each token.
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_INTROSPECTION_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub(crate) identity_introspection_url: Option<url::Url>,
 
     /// Our client id for introspection.
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_CLIENT_ID", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     pub(crate) identity_client_id: Option<String>,
 
     /// A file with a secret: our client secret for introspection, or the secret of a host that signs its
     /// tokens with HS256.
-    #[arg(long, env = "SUBSCRIPTION_IDENTITY_SECRET_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) identity_secret_file: Option<PathBuf>,
 
     #[arg(skip)]
@@ -185,6 +186,17 @@ pub(crate) struct Settings {
 
     #[arg(skip)]
     limits: BTreeMap<String, Limit>,
+}
+
+/// Gives a setting its environment variable.
+pub(crate) fn with_variable(setting: Arg) -> Arg {
+    let variable = match setting.get_id().as_str() {
+        // Other programs use this name too.
+        "database" => "DATABASE_URL".to_owned(),
+        field => format!("SUBSCRIPTION_{}", field.to_ascii_uppercase()),
+    };
+    // clap keeps a reference to the name.
+    setting.env(&*variable.leak())
 }
 
 impl Settings {

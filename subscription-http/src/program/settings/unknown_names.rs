@@ -6,16 +6,16 @@
 use clap::{Args as _, Command};
 use toml::de::{DeTable, DeValue};
 
-use super::Settings;
 use super::help::{BILLING_KEYS, CLIENT_KEYS, LIMITS};
 use super::providers::{PROVIDER_KEYS, VARIABLE_PREFIX};
 use super::webhooks::WEBHOOK_KEYS;
+use super::{Settings, with_variable};
 use crate::program::Failure;
 
 /// Refuses environment variables that have our prefix but belong to no setting. Names that begin with
 /// `SUBSCRIPTION_TEST_` are for our tests.
 pub(crate) fn check_environment() -> Result<(), Failure> {
-    let command = Settings::augment_args(Command::new(""));
+    let command = Settings::augment_args(Command::new("")).mut_args(with_variable);
     let known: Vec<_> =
         command.get_arguments().filter_map(|flag| flag.get_env()?.to_str()).collect();
     refuse_unknown(&known, |name| {
