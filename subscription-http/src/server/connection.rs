@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,70 +93,57 @@ impl Connection {
         let activity = Arc::new(Activity::new(self.stopped.clone()));
         let stream = TokioIo::new(SniffedStream::new(stream, &activity));
         let connection = protocols.serve_connection(stream, self.service(&activity)).into_owned();
-        // Boxed, because an argument would be stored twice in the future.
-        self.drive(Box::pin(connection), activity)
-    }
-
-    /// Polls hyper, and closes the connection on a time-out or when the server stops.
-    async fn drive<S>(
-        self,
-        mut connection: Pin<
-            Box<auto::Connection<'static, TokioIo<SniffedStream>, S, TokioExecutor>>,
-        >,
-        activity: Arc<Activity>,
-    ) where
-        S: Service<
-                Request<Incoming>,
-                Response = Response<Full<Bytes>>,
-                Error = Infallible,
-                Future: Send + 'static,
-            > + Send,
-    {
-        let Self { mut limits, mut stopped, slot: _slot, .. } = self;
-        let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
-        let mut timer = PhaseTimer::start();
-        let mut stopping = false;
-        let mut closing = false;
-        let mut look = pin!(sleep(limits.look_every()));
-        loop {
-            tokio::select! {
-                // hyper is polled last, because it may use up the time slice of the task.
-                biased;
-                () = look.as_mut() => {
-                    let (phase, lasts) = timer.look(&activity);
-                    let over = match phase {
-                        Phase::Busy => None,
-                        Phase::Sending => (lasts >= limits.send_timeout).then_some("send timeout"),
-                        Phase::Receiving => (lasts >= limits.head_timeout).then_some("head timeout"),
-                        Phase::Idle => (lasts >= limits.idle_timeout).then_some("idle timeout"),
-                    };
-                    let unread = activity.unread_for() >= limits.send_timeout;
-                    let over = if unread { Some("send timeout") } else { over };
-                    let asks_politely = phase == Phase::Idle && !unread && !closing;
-                    if let Some(reason) = over && !asks_politely {
-                        return tracing::debug!(reason, "connection closed");
+        // Boxed to make the future smaller.
+        let mut connection = Box::pin(connection);
+        let Self { mut limits, mut stopped, slot, .. } = self;
+        async move {
+            // The connection is counted until it ends.
+            let _slot = &slot;
+            let mut stop = pin!(stopped.wait_for(|stopped| *stopped));
+            let mut timer = PhaseTimer::start();
+            let mut stopping = false;
+            let mut closing = false;
+            let mut look = pin!(sleep(limits.look_every()));
+            loop {
+                tokio::select! {
+                    // hyper is polled last, because it may use up the time slice of the task.
+                    biased;
+                    () = look.as_mut() => {
+                        let (phase, lasts) = timer.look(&activity);
+                        let over = match phase {
+                            Phase::Busy => None,
+                            Phase::Sending => (lasts >= limits.send_timeout).then_some("send timeout"),
+                            Phase::Receiving => (lasts >= limits.head_timeout).then_some("head timeout"),
+                            Phase::Idle => (lasts >= limits.idle_timeout).then_some("idle timeout"),
+                        };
+                        let unread = activity.unread_for() >= limits.send_timeout;
+                        let over = if unread { Some("send timeout") } else { over };
+                        let asks_politely = phase == Phase::Idle && !unread && !closing;
+                        if let Some(reason) = over && !asks_politely {
+                            return tracing::debug!(reason, "connection closed");
+                        }
+                        // While a response is being sent, the shutdown must wait: hyper would drop the unsent part.
+                        let is_sent = phase != Phase::Sending;
+                        if !closing && is_sent && (stopping || over.is_some()) {
+                            closing = true;
+                            timer.restart();
+                            connection.as_mut().graceful_shutdown();
+                        }
+                        let wait = if stopping && !closing { LAST_REQUEST } else { limits.look_every() };
+                        look.as_mut().reset(Instant::now() + wait);
                     }
-                    // While a response is being sent, the shutdown must wait: hyper would drop the unsent part.
-                    let is_sent = phase != Phase::Sending;
-                    if !closing && is_sent && (stopping || over.is_some()) {
-                        closing = true;
-                        timer.restart();
-                        connection.as_mut().graceful_shutdown();
+                    _ = stop.as_mut(), if !stopping => {
+                        stopping = true;
+                        // An unfinished request head must not use up the time that requests in flight have.
+                        limits = limits.at_most(limits.drain_timeout / 2);
+                        look.as_mut().reset(Instant::now() + LAST_REQUEST);
                     }
-                    let wait = if stopping && !closing { LAST_REQUEST } else { limits.look_every() };
-                    look.as_mut().reset(Instant::now() + wait);
-                }
-                _ = stop.as_mut(), if !stopping => {
-                    stopping = true;
-                    // An unfinished request head must not use up the time that requests in flight have.
-                    limits = limits.at_most(limits.drain_timeout / 2);
-                    look.as_mut().reset(Instant::now() + LAST_REQUEST);
-                }
-                ended = connection.as_mut() => {
-                    if let Err(error) = ended {
-                        tracing::debug!(%error, "connection failed");
+                    ended = connection.as_mut() => {
+                        if let Err(error) = ended {
+                            tracing::debug!(%error, "connection failed");
+                        }
+                        return;
                     }
-                    return;
                 }
             }
         }
