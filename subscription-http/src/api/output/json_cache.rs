@@ -45,25 +45,23 @@ impl<T: ToJson> JsonCache<T> {
         }
         // Each record has two possible slots. If it had only one, two records of a page with the same slot would always
         // evict each other.
-        let slot = slot_of(record);
-        let slots = [slot, slot ^ 1].map(|slot| self.slots.get(slot));
-        for slot in slots.into_iter().flatten() {
-            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*slot {
+        let nth = slot_of(record);
+        let first = self.slots.get(nth);
+        let mut free = None;
+        for slot in first.into_iter().chain(self.slots.get(nth ^ 1)) {
+            match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
                 Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
                 // The store still shares the record of this slot, so the second slot is preferred.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
-                    let json = record.json()?;
-                    let done = act(&json);
-                    *slot = Some(Slot { record: Arc::clone(record), json });
-                    return Ok(done);
+                    free = Some(slot);
+                    break;
                 }
             }
         }
         let json = record.json()?;
         let done = act(&json);
-        if let [Some(slot), _] = slots {
+        if let Some(slot) = free.or(first) {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             *slot = Some(Slot { record: Arc::clone(record), json });
         }
