@@ -21,9 +21,6 @@ use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
-use secrecy::SecretSlice;
-use subscription_core::SubscriptionService;
-use subscription_core::auth::Authentication;
 use tokio::time::timeout;
 
 use self::admission::cors::Page;
@@ -34,7 +31,7 @@ use self::input::body::RequestBody;
 use self::output::request_log::{RequestLog, ResponseFacts};
 pub(crate) use self::reply::Reply;
 use self::routes::{Needs, Route};
-use self::state::{ApiBuilder, State};
+use self::state::State;
 use crate::BoxError;
 
 /// How long the body of a payment provider's webhook may take to arrive.
@@ -58,16 +55,6 @@ pub(crate) enum Surface {
 }
 
 impl Api {
-    /// Builds the HTTP API of a service and its authentication. `cursor_key` signs the cursors of lists; instances
-    /// behind one address must have the same key.
-    pub fn builder(
-        service: SubscriptionService,
-        auth: Authentication,
-        cursor_key: SecretSlice<u8>,
-    ) -> ApiBuilder {
-        ApiBuilder::new(service, auth, cursor_key)
-    }
-
     /// An API with the same state that serves only `/health/live`, `/health/ready` and `/metrics`, without a
     /// credential. It is meant for a listener that only operators can reach.
     #[must_use]

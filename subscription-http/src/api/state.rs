@@ -123,14 +123,16 @@ impl State {
 #[must_use = "a builder does nothing until it is built"]
 pub struct ApiBuilder(State);
 
-impl ApiBuilder {
-    pub(super) fn new(
+impl Api {
+    /// Builds the HTTP API of a service and its authentication. `cursor_key` signs the cursors of lists; instances
+    /// behind one address must have the same key.
+    pub fn builder(
         service: SubscriptionService,
         auth: Authentication,
         cursor_key: SecretSlice<u8>,
-    ) -> Self {
+    ) -> ApiBuilder {
         let long_polls = LongPolls::default();
-        Self(State {
+        ApiBuilder(State {
             service,
             auth,
             clients: Clients::Known,
@@ -158,7 +160,9 @@ impl ApiBuilder {
             long_polls,
         })
     }
+}
 
+impl ApiBuilder {
     /// Accepts every client id with every scope, and web pages of this machine. This is for development only. The
     /// server then serves only names of this machine, the address where its [`Server`] listens, and the names of
     /// [`allowed_hosts`](Self::allowed_hosts).
