@@ -109,12 +109,10 @@ impl Origins {
     }
 
     async fn now(&self, auth: &Authentication, now: Timestamp) -> Arc<HashSet<WebOrigin>> {
-        let known = self.known(now);
-        let known = match known {
-            Some((listed, true)) => return listed,
-            Some((listed, false)) => listed,
-            None => Arc::default(),
-        };
+        let (known, is_fresh) = self.known(now).unwrap_or_default();
+        if is_fresh {
+            return known;
+        }
         // The read is a separate task, which continues if the caller disconnects.
         let auth = auth.clone();
         let last = Arc::clone(&self.0);
