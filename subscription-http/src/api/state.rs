@@ -1,5 +1,6 @@
 //! The state that all requests share, and the builder that makes it.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -65,7 +66,6 @@ subscription_core::with_fields! {
 }
 
 /// The state that all requests share.
-#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) service: SubscriptionService,
     pub(crate) auth: Authentication,
@@ -95,6 +95,12 @@ pub(crate) struct State {
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
     pub(crate) long_polls: LongPolls,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("State")
+    }
 }
 
 impl State {

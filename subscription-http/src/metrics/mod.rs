@@ -129,9 +129,3 @@ fn known(method: &http::Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
-
-impl fmt::Debug for Metrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Metrics")
-    }
-}

@@ -10,7 +10,6 @@ use subscription_core::{Slug, Timestamp, Version};
 use crate::api::{ApiError, Refusal};
 
 /// The clients that are accepted.
-#[derive(Debug)]
 pub(crate) enum Clients {
     /// The clients in the store.
     Known,

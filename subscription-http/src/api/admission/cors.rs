@@ -80,10 +80,9 @@ impl Page {
 }
 
 /// A cache of the origins of all live clients.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Origins(Arc<Mutex<Option<Listed>>>);
 
-#[derive(Debug, Clone)]
 struct Listed {
     read_at: Timestamp,
     origins: Arc<HashSet<WebOrigin>>,

@@ -123,7 +123,7 @@ fn address(name: &str) -> Option<IpAddr> {
 }
 
 /// The hosts that a server serves.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Hosts {
     /// If true, only names of this machine and listed names are served, as in development. If false, all names are
     /// served, unless some are listed.

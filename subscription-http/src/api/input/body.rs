@@ -29,7 +29,7 @@ pin_project! {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The body was read to its end, or it does not block the next request.
     Done,

@@ -1,6 +1,5 @@
 //! A cache of serialized records, keyed by the address of their `Arc`.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -114,14 +113,8 @@ impl<T> Default for JsonCache<T> {
     }
 }
 
-impl<T> fmt::Debug for JsonCache<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JsonCache")
-    }
-}
-
 /// A cache for each kind of record.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct JsonCaches {
     plans: JsonCache<Plan>,
     subscriptions: JsonCache<Subscription>,

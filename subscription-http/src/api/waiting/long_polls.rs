@@ -58,7 +58,6 @@ impl EventListener {
 }
 
 /// The requests that wait for events.
-#[derive(Debug)]
 pub(crate) struct LongPolls {
     pub(crate) signal: EventSignal,
     /// The number of waiting requests, for `/metrics`.
@@ -73,7 +72,7 @@ pub(crate) struct LongPolls {
     stopping: watch::Sender<bool>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiting {
     by_client: HashMap<Slug, u32>,
     total: usize,
@@ -81,7 +80,6 @@ struct Waiting {
     reached: u64,
 }
 
-#[derive(Debug)]
 struct Reader {
     /// The number of the last commit of this process for which the feed was read.
     commit: u64,
@@ -91,7 +89,7 @@ struct Reader {
 }
 
 /// The events that were last read for all requests.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct News {
     /// The sequence after which the events begin.
     after: u64,

@@ -11,10 +11,10 @@ use crate::api::ApiError;
 const CACHED_MICROS: i64 = 1_000_000;
 
 /// The result of the last check.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Readiness(Mutex<Option<Checked>>);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Checked {
     at: Timestamp,
     takes_writes: bool,

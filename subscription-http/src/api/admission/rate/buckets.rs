@@ -1,7 +1,6 @@
 //! Token buckets by key, in bounded memory.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ const SHARDS: usize = 64;
 const KEYS_PER_SHARD: usize = 1_024;
 
 /// The clock that the token buckets of the rate limits use.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) enum Time {
     /// The monotonic clock of the machine, counted from this instant.
     Machine(Instant),
@@ -73,12 +72,6 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
             Ok(left) => Ok(left.remaining_burst_capacity()),
             Err(until) => Err(until.wait_time_from(self.time.now())),
         }
-    }
-}
-
-impl<K: Hash + Eq + Clone> fmt::Debug for Buckets<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Buckets")
     }
 }
 

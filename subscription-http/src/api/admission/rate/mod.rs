@@ -128,7 +128,6 @@ pub(crate) enum RouteLimit {
 }
 
 /// One limit: its name, its quota, and a bucket for each key.
-#[derive(Debug)]
 struct Limit<K: Hash + Eq + Clone> {
     policy: &'static str,
     quota: Quota,
@@ -156,7 +155,7 @@ impl<K: Hash + Eq + Clone> Limit<K> {
 }
 
 /// The limits of one server.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Limiters {
     sign_in: Option<Limit<IpAddr>>,
     refresh: Option<Limit<IpAddr>>,
