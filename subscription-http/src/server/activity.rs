@@ -1,6 +1,7 @@
 //! The shared state of one connection: requests in flight, bytes not yet sent, and HTTP/2 responses that the client
 //! has not read. The stream and the service write this state, and the connection's timer reads it.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,8 @@ pub(super) struct Activity {
     unsent: AtomicBool,
     /// True if a request head had both a `Content-Length` and a `Transfer-Encoding`.
     ambiguous: AtomicBool,
-    unread: Mutex<UnreadResponses>,
+    /// HTTP/2: when each response was made whose bytes are still in memory. A later response has a higher number.
+    unread: Mutex<BTreeMap<u64, Instant>>,
 }
 
 /// The state that decides which time-out applies to a connection.
@@ -37,14 +39,6 @@ pub(super) enum Phase {
     /// HTTP/1: a part of a request head has arrived.
     Receiving,
     Idle,
-}
-
-/// HTTP/2 responses whose bytes are still in memory.
-#[derive(Default)]
-struct UnreadResponses {
-    count: u64,
-    /// The number of each response, and when the response was made; the oldest first.
-    unread: Vec<(u64, Instant)>,
 }
 
 /// A request in flight. It ends when this is dropped.
@@ -124,11 +118,10 @@ impl Activity {
 
     /// How long the oldest HTTP/2 response has been unread; zero if there is none.
     pub(super) fn unread_for(&self) -> Duration {
-        let responses = self.responses();
-        responses.unread.first().map_or(Duration::ZERO, |(_, made)| made.elapsed())
+        self.unread().first_key_value().map_or(Duration::ZERO, |(_, made)| made.elapsed())
     }
 
-    fn responses(&self) -> MutexGuard<'_, UnreadResponses> {
+    fn unread(&self) -> MutexGuard<'_, BTreeMap<u64, Instant>> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,11 +141,10 @@ impl InFlight {
         if bytes.is_empty() {
             return;
         }
-        let mut responses = self.0.responses();
-        let number = responses.count;
-        responses.count += 1;
-        responses.unread.push((number, Instant::now()));
-        drop(responses);
+        let mut unread = self.0.unread();
+        let number = unread.last_key_value().map_or(0, |(newest, _)| newest + 1);
+        unread.insert(number, Instant::now());
+        drop(unread);
         let activity = Arc::clone(&self.0);
         *body = Full::new(Bytes::from_owner(Unread { bytes, number, activity }));
     }
@@ -173,7 +165,7 @@ impl AsRef<[u8]> for Unread {
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        self.activity.responses().unread.retain(|(number, _)| *number != self.number);
+        self.activity.unread().remove(&self.number);
     }
 }
 
