@@ -1,9 +1,9 @@
 //! The key file. It holds keys that sign access tokens, server keys for refresh tokens and client keys, and the key
 //! that authenticates cursors.
 //!
-//! Each list begins with the next key, which is not used yet. `key rotate` starts to use that key and creates another
-//! next key. So every instance has each key one rotation before it signs anything, and instances can be restarted one
-//! after the other.
+//! The lists `signing` and `server` begin with the next key, which is not used yet. `key rotate` starts to use that key
+//! and creates a new next key. So every instance knows a key for one rotation before the key signs anything, and
+//! instances can be restarted one after the other.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -26,8 +26,8 @@ const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\
 # The keys of subscription-http. With them anyone can sign in as any user: keep this file secret (mode 0600),
-# and the same on every instance. In each list the first key is the next one, the second is in use, and the
-# others only verify what they signed. `subscription-http key rotate` adds a key at the front.
+# and the same on every instance. In `signing` and in `server` the first key is the next one, the second is in
+# use, and the others only verify what they signed. `subscription-http key rotate` adds a key at the front.
 ";
 
 /// The keys, in the format of the key file.
@@ -62,24 +62,25 @@ impl Keys {
         })
     }
 
-    /// Starts to use the next keys, and creates another next key of each kind. The oldest keys are dropped, except
-    /// the server keys in `named`, which webhook endpoints need. With `None`, no server key is dropped, because it
-    /// is not known which ones they need.
+    /// Starts to use the next keys, and creates a new next key of each kind. The oldest keys are dropped, except the
+    /// server keys in `named`, which webhook endpoints need. `None` means that the endpoints cannot be read: then no
+    /// server key is dropped.
     pub(crate) fn rotate(&mut self, named: Option<&BTreeSet<u8>>) -> Result<(), Failure> {
         self.signing.insert(0, Signing { ed25519: random()? });
         self.signing.truncate(RETIRED_MAX + 2);
-        let id = self.unused_id(named)?;
-        self.server.insert(0, ServerKey { id, key: random()? });
+        // Before the new id is chosen, so that the ids of the dropped keys are free.
         let mut place = 0;
         self.server.retain(|key| {
             place += 1;
-            place <= RETIRED_MAX + 2 || named.is_none_or(|named| named.contains(&key.id))
+            place <= RETIRED_MAX + 1 || named.is_none_or(|named| named.contains(&key.id))
         });
+        let id = self.unused_id(named)?;
+        self.server.insert(0, ServerKey { id, key: random()? });
         Ok(())
     }
 
-    /// The next id that neither a key nor an endpoint uses. If an endpoint names an id whose key is gone, a new key
-    /// with this id would derive a wrong secret for the endpoint. Ids wrap around at 255.
+    /// The first id after the newest key's that neither a key nor an endpoint uses; after 255 comes 1. An endpoint may
+    /// name an id whose key is gone: a new key with this id would derive a wrong secret for that endpoint.
     fn unused_id(&self, named: Option<&BTreeSet<u8>>) -> Result<u8, Failure> {
         let newest = self.server.first().map_or(0, |newest| newest.id);
         let is_free = |id: &u8| {
@@ -88,7 +89,10 @@ impl Keys {
         };
         let mut ids = (newest..=u8::MAX).skip(1).chain(1..=newest);
         ids.find(is_free).ok_or_else(|| {
-            Failure::new("all 255 ids of server keys are in use: rotate the secrets of webhook endpoints first")
+            Failure::new(
+                "all 255 ids of server keys are in use: rotate the secrets of the webhook endpoints that need old \
+                 keys, then run `key rotate` again",
+            )
         })
     }
 
@@ -113,7 +117,9 @@ impl Keys {
         let form = "they are not of the form that `subscription-http key rotate` writes";
         let keys: Self = toml::from_str(&text).map_err(|_| failure(&form))?;
         if keys.signing.len() < 2 || keys.server.len() < 2 {
-            return Err(failure(&"each list needs the next key and the one in use"));
+            return Err(failure(
+                &"`signing` and `server` each need two keys: the next one, and the one in use",
+            ));
         }
         let usable = keys.cursor().and(keys.ring().map(drop)).and(keys.server_keys().map(drop));
         usable.map_err(|error| failure(&error))?;
@@ -215,7 +221,7 @@ fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
 }
 
 fn bad() -> Failure {
-    Failure::new("one of them is not a valid key")
+    Failure::new("one of the keys is not valid")
 }
 
 #[cfg(test)]
@@ -272,5 +278,20 @@ mod tests {
         assert_eq!(keys.server.len(), 255);
         keys.server_keys().unwrap();
         assert!(keys.rotate(None).unwrap_err().to_string().contains("255 ids"));
+    }
+
+    #[test]
+    fn when_all_ids_are_used_a_rotation_that_can_drop_keys_succeeds() {
+        let mut keys = Keys::generate().unwrap();
+        for _ in 0..253 {
+            keys.rotate(None).unwrap();
+        }
+
+        for _ in 0..600 {
+            keys.rotate(Some(&BTreeSet::from([1]))).unwrap();
+        }
+
+        assert_eq!(keys.server.len(), RETIRED_MAX + 3);
+        keys.server_keys().unwrap();
     }
 }
