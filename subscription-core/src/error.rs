@@ -40,7 +40,7 @@ pub enum Error {
         current: Version,
     },
     /// The position after which a page should begin belongs to another list.
-    #[error("the position is not one of this list")]
+    #[error("the position does not belong to this list")]
     WrongPosition,
     /// Events that the caller has not read have been deleted.
     #[error(
@@ -55,10 +55,10 @@ pub enum Error {
     #[error("this idempotency key was used for another request")]
     KeyReused,
     /// Other writers changed the record at each try; the caller may retry.
-    #[error("{0} is changing too fast")]
+    #[error("too many requests change {0}")]
     Busy(Key),
     /// The store failed. [`StoreError`] says whether anything may have been written.
-    #[error("the store failed")]
+    #[error("the database failed")]
     Store(#[from] StoreError),
     /// The caller is not authenticated.
     #[error(transparent)]
@@ -216,7 +216,7 @@ pub enum Conflict {
     #[error("another change of the subscription is scheduled")]
     ChangeScheduled,
     /// The subscription already has a discount.
-    #[error("the subscription has a discount: remove that one first")]
+    #[error("the subscription has a discount: remove it first")]
     DiscountExists,
     /// The plan has another currency than the subscription, or one of the two has no currency.
     #[error("{}", currency_mismatch(*from, *to))]

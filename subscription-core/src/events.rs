@@ -282,7 +282,7 @@ const TYPES: [(&str, &[&str]); 6] = [
 /// subscriptions and payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypePattern {
-    /// The kind of record; `None` for plans, subscriptions and payments.
+    /// The kind of record that the pattern names; `None` for `*`.
     kind: Option<&'static str>,
     change: Option<&'static str>,
     status: Option<&'static str>,
@@ -302,7 +302,7 @@ impl TypePattern {
             && self.status.is_none_or(|status| change.new_status() == Some(status))
     }
 
-    /// The kind of record that the pattern is about; `None` if it is about plans, subscriptions and payments.
+    /// The kind of record that the pattern names: `plan` for `plan.*`. `None` for `*`, which names none.
     pub const fn kind(&self) -> Option<&'static str> {
         self.kind
     }

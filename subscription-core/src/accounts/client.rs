@@ -147,11 +147,12 @@ fn check_calls(
 ) -> Faults {
     let mut faults = Faults::default();
     for scope in scopes.iter().filter(|scope| kind == ClientKind::Public && !scope.is_public()) {
-        let message = format!("must not have {scope} for a public client");
+        let message = format!("must not have {scope}: the client is public");
         faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
     }
     if kind == ClientKind::Confidential && !origins.is_empty() {
-        let message = "must be empty for a confidential client: a web page cannot keep the client's key secret";
+        let message =
+            "must be empty: the client is confidential, and a web page cannot keep its key secret";
         faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("origins"));
     }
     faults
@@ -163,7 +164,7 @@ impl Client {
     pub fn check(&self) -> Result<(), Faults> {
         let mut faults = check_calls(self.kind, &self.scopes, &self.origins);
         if self.kind == ClientKind::Public && !self.keys.is_empty() {
-            let message = "must be none for a public client";
+            let message = "must be empty: a public client has no keys";
             faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("keys"));
         }
         faults.into_result()

@@ -209,7 +209,7 @@ pub(crate) fn sign(
 
 /// A token could not be signed.
 #[derive(Debug, thiserror::Error)]
-#[error("the signing key does not sign")]
+#[error("the signing key failed")]
 pub struct SigningFailed(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl From<SigningFailed> for Error {

@@ -113,7 +113,7 @@ impl OidcIdentities {
         match (self.known_key(id, now, false), fetched) {
             (Some(key), _) => Ok(key),
             (None, Ok(())) if self.has_keys() => Err(IdentityRefused::Rejected),
-            (None, Ok(())) => Err(IdentityRefused::Unavailable("no keys are known".into())),
+            (None, Ok(())) => Err(IdentityRefused::Unavailable("no keys were received".into())),
             (None, Err(failed)) => Err(IdentityRefused::Unavailable(failed.into())),
         }
     }

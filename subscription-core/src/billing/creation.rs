@@ -7,7 +7,7 @@ use super::steps::start;
 use crate::events::Change;
 use crate::plans::{BillingCycle, Plan, Reduction};
 use crate::service::RuleDecision;
-use crate::subscriptions::{Subscription, SubscriptionStatus};
+use crate::subscriptions::{Quantity, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Fault, FaultCode, Faults, InvalidValue, Timestamp};
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
@@ -69,8 +69,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
                 fault(refused);
             }
             if price.times(subscription.quantity.get()).is_none() {
-                let message = "times the price must have at most 15 digits before the point";
-                fault(out_of_range("quantity", message));
+                fault(out_of_range("quantity", Quantity::TOO_LARGE));
             }
         }
     }
@@ -91,7 +90,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
             "must be equal to trial_ends_at: the first renewal is at the end of the trial",
         ));
     } else if on_trial && renews_at.is_none() {
-        fault(required("trial_ends_at", "is required on trial"));
+        fault(required("trial_ends_at", "is required while status is on_trial"));
     } else if renews && renews_at.is_some_and(|at| at <= earliest) {
         let field = if on_trial && trial_ends_at.is_some() { "trial_ends_at" } else { "renews_at" };
         fault(out_of_range(field, "must be in the future if the clock bills the subscription"));
@@ -107,9 +106,9 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     faults.into_result()
 }
 
-/// Takes over the running period or the trial as it is, and counts it as paid. A subscription that is past due stays
-/// past due for at most the time that all retries of a payment take: its payments may have no retry left, or may not
-/// be in this store.
+/// Takes over the running period, which counts as paid, or the trial. A past-due subscription stays past due no longer
+/// than a full schedule of retries: without this limit it might stay so for ever, because its payments may have no retry
+/// left or may not be in this store.
 pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     let status = subscription.status;
     if status == Pending {

@@ -84,7 +84,7 @@ impl DuePage {
             let sets = std::mem::take(&mut page.sets);
             Ok::<_, Error>((clock.store().commit_each(sets).await, page))
         });
-        // The stream is boxed: otherwise the future of the caller would be as large as these futures together.
+        // The stream is boxed: otherwise the future that reads a page would be part of the caller's future.
         let mut commits = commits.buffered(2).boxed();
         let mut last = None;
         while let Some(committed) = commits.next().await {

@@ -16,8 +16,8 @@ use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, Plan};
 use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{
-    Effective, Managed, ManagedBy, PlanChange, Proration, Quote, Schedule, ScheduledChange,
-    Settlement, Subscription, SubscriptionStatus, Terms,
+    Effective, Managed, ManagedBy, PlanChange, Proration, Quantity, Quote, Schedule,
+    ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
 };
 use crate::values::{Amount, FaultCode, Faults, InvalidTransition, InvalidValue, Timestamp};
 
@@ -277,8 +277,7 @@ fn settle(
     let kept = discount.filter(|_| keeps_discount(old, new));
     let value = Price::of_running_period(new, kept).map(Price::value);
     if value.is_none() {
-        let message = "times the price must have at most 15 digits before the point";
-        fault(FaultCode::OutOfRange, message, "quantity");
+        fault(FaultCode::OutOfRange, Quantity::TOO_LARGE, "quantity");
     }
     let at_end = change.effective == Effective::PeriodEnd;
     if at_end && subscription.renews_at.is_none() {

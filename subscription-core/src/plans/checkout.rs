@@ -40,7 +40,9 @@ impl TryFrom<BTreeMap<String, CheckoutProvider>> for CheckoutHosts {
             };
             let host = host.trim_end_matches('.').to_owned();
             if known.insert(host, provider).is_some_and(|other| other != provider) {
-                return Err(refused(format!("must name one provider for {text:?}")));
+                return Err(refused(format!(
+                    "names the host {text:?} twice, with different providers"
+                )));
             }
         }
         Ok(Self(known))

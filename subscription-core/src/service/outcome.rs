@@ -1,5 +1,5 @@
-//! The change sets of the decisions of billing: the subscription, the payment that is requested, and the open
-//! payments that are cancelled, in one commit.
+//! Turns a decision of the billing rules into one change set: the subscription, a payment to request, and the open
+//! payments to cancel.
 
 use std::sync::Arc;
 

@@ -22,10 +22,10 @@ pub enum StoreError {
     #[error("the change set {0}")]
     BadChangeSet(BadChangeSet),
     /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
-    #[error("the store is unavailable")]
+    #[error("the database is unavailable")]
     Unavailable(#[source] Cause),
     /// The store has data that cannot be read, or returned a response that makes no sense.
-    #[error("the store is damaged")]
+    #[error("the database is damaged")]
     Damaged(#[source] Cause),
 }
 

@@ -1,11 +1,11 @@
-//! Values that at most one record has.
+//! Rules of uniqueness: values that no two records may share.
 
 use std::fmt;
 
 use crate::accounts::IdentityKey;
 use crate::values::{Email, ExternalId, Slug, SubscriptionId, Timestamp};
 
-/// A rule of uniqueness: at most one record has a value. All stores have the same rules.
+/// A rule of uniqueness: no two records may have the same value here. All stores enforce the same rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unique {
     /// [`Plan::slug`](crate::plans::Plan::slug).

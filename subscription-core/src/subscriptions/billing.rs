@@ -35,6 +35,9 @@ impl Quantity {
     pub const ONE: Self = Self(1);
     /// The largest quantity.
     pub const MAX: u32 = 1_000_000;
+    /// The message for a quantity that makes the price of a period larger than any amount can be.
+    pub(crate) const TOO_LARGE: &str =
+        "is too large: quantity times price must have at most 15 digits before the point";
 
     /// The quantity, if it lies in the range.
     pub fn new(number: u64) -> Result<Self, InvalidValue> {
@@ -94,7 +97,8 @@ impl fmt::Debug for Quantity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BillingState {
-    /// The price of one unit for one billing cycle, from the next period on.
+    /// The price of one unit for one billing cycle, used for the next payment unless `scheduled_change` replaces it. The
+    /// running period may have had another price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Amount>,
     /// The currency of price and credit.
@@ -297,7 +301,8 @@ macro_rules! of_billing {
 }
 
 of_billing! {
-    /// The price of one unit for one billing cycle, from the next period on.
+    /// The price of one unit for one billing cycle, used for the next payment unless `scheduled_change` replaces it. The
+    /// running period may have had another price.
     price: Amount;
     /// The currency of price and credit.
     currency: Currency;

@@ -87,7 +87,7 @@ impl NewDiscount {
             fault(FaultCode::Required, "is required, unless amount is sent", "percent");
         }
         if !has_periods {
-            fault(FaultCode::Required, "is required; null: without an end", "periods");
+            fault(FaultCode::Required, "is required; null means no limit", "periods");
         }
         let off = percent.map(Reduction::Percent).or(fixed.map(Reduction::Amount));
         fields.finish(off.map(|off| Self { off, periods: periods.or(None) }))

@@ -1,6 +1,8 @@
 //! The fields that the manager of a subscription sets, and that callers may not change.
 
-use super::{BillingState, ManagedBy, Subscription, SubscriptionChanges, trial_before_start};
+use super::{
+    BillingState, ManagedBy, Quantity, Subscription, SubscriptionChanges, trial_before_start,
+};
 use crate::values::{Amount, FaultCode, Faults, Field, InvalidValue};
 
 fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
@@ -123,14 +125,14 @@ impl Subscription {
                 .for_each(|fault| faults.push(fault));
         }
         if billing.price.is_some_and(|price| price.times(self.quantity.get()).is_none()) {
-            let message = "times the price must have at most 15 digits before the point";
-            faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("quantity"));
+            let refused = InvalidValue::new(FaultCode::OutOfRange, Quantity::TOO_LARGE);
+            faults.push(refused.at("quantity"));
         }
         if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
             faults.push(trial_before_start());
         }
         if billing.discount.is_some_and(|it| !it.is_sound()) {
-            let message = "must have 1 to 120 periods, or null, and use at most those";
+            let message = "must have 1 to 120 periods, or null, and no more used than that";
             faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
         }
     }

@@ -192,7 +192,7 @@ named_enum! {
 pub struct Attempt {
     /// When it ended.
     pub at: Timestamp,
-    /// The sequence of the event.
+    /// The sequence number of the event.
     pub sequence: u64,
     /// The type of the event.
     #[serde(rename = "type")]

@@ -40,7 +40,7 @@ pub(crate) enum Refusal {
     PathInvalid,
     #[error("the body ended too early")]
     BodyUnreadable,
-    #[error("the cursor is not one of this list with these filters")]
+    #[error("the cursor is not for this list with these filters")]
     CursorInvalid,
     #[error(
         "an Idempotency-Key is 1 to {} visible ASCII characters",
@@ -55,7 +55,7 @@ pub(crate) enum Refusal {
     RouteUnknown,
     #[error("there is no such record")]
     NotFound,
-    #[error("this path takes {0}")]
+    #[error("this path supports {0}")]
     MethodNotAllowed(String),
     #[error("the body took too long to arrive")]
     TooSlow,

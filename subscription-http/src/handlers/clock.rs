@@ -51,7 +51,9 @@ fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), Inpu
     let payments = fields.optional("payments", string::<Payments>).unwrap_or_default();
     match has {
         [false, false] => {
-            fields.note(InvalidValue::new(FaultCode::Required, "is required, or by").at("to"));
+            fields.note(
+                InvalidValue::new(FaultCode::Required, "is required, unless by is sent").at("to"),
+            );
         }
         [true, true] => {
             let message = "must not be sent together with the field `to`";

@@ -26,7 +26,7 @@ pub(crate) static AREA: Area = Area::new(
 
 /// The headers of every response. They allow the page to load only its own files. They forbid showing the page in a
 /// frame, and creating markup from strings.
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 const HEADERS: [(HeaderName, HeaderValue); 6] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

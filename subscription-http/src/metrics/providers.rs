@@ -70,12 +70,12 @@ struct CounterCollector(Providers);
 /// A counter of a source: its name, its help text, and its number.
 type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 const COUNTS: [Count; 4] = [
     ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |counters| counters.signatures_refused),
-    ("provider_unlisted", "Webhooks of types that are not followed", |counters| counters.unlisted),
-    ("provider_second_live", "Followed subscriptions that became a second live subscription of their user", |counters| counters.second_live),
-    ("provider_drift", "Differences that a sync found in followed objects without open events", |counters| counters.drift),
+    ("provider_unlisted", "Webhooks of types that are not used", |counters| counters.unlisted),
+    ("provider_second_live", "Copied subscriptions that became a second live subscription of their user", |counters| counters.second_live),
+    ("provider_drift", "Changes that a sync found although no webhook had announced them", |counters| counters.drift),
 ];
 
 impl Collector for CounterCollector {

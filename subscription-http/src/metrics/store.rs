@@ -38,10 +38,10 @@ impl StoreMetrics {
 
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self { seconds, failures, opened, revoked, cache } = self;
-        registry.register("store_seconds", "How long the store took", seconds.clone());
+        registry.register("store_seconds", "How long the database took", seconds.clone());
         registry.register(
             "store_failures",
-            "Failures of the store, by operation",
+            "Failures of the database, by operation",
             failures.clone(),
         );
         registry.register("sessions_opened", "Sessions that began", opened.clone());
@@ -60,7 +60,7 @@ impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let hits = "Records that were read from memory";
         super::count(&mut encoder, "cache_hits", hits, self.0.hits())?;
-        let misses = "Records that were not in memory and were read from the store";
+        let misses = "Records that were not in memory and were read from the database";
         super::count(&mut encoder, "cache_misses", misses, self.0.misses())
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct WebhookCounters {
 /// A gauge of an endpoint: its name, its help text, and its number.
 type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
 
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 const GAUGES: [Gauge; 4] = [
     ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| number(state.lag_events)),
     ("webhook_lag_seconds", "How long ago the oldest event happened that is neither delivered nor parked",

@@ -4,7 +4,7 @@
 type Code = (u16, &'static str, &'static str);
 
 /// All codes, ordered by status.
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 pub(super) static CODES: [Code; 64] = [
     (400, "malformed_json", "The body is not valid JSON, is incomplete, or has the same field twice."),
     (400, "header_invalid", "A header was sent twice, is not ASCII, or is too long."),
@@ -40,25 +40,25 @@ pub(super) static CODES: [Code; 64] = [
     (409, "external_id_taken", "Another record has this external id."),
     (409, "plan_in_use", "Subscriptions have the plan, or are scheduled to change to it: set is_active to false instead."),
     (409, "plan_inactive", "The plan does not accept new subscriptions."),
-    (409, "invalid_transition", "The lifecycle does not allow this change of status."),
-    (409, "payment_settled", "Money was paid, so these fields cannot be changed."),
-    (409, "managed_by_clock", "The clock sets these fields: use cancel, pause, resume or change-plan, or set managed_by to caller."),
+    (409, "invalid_transition", "The record cannot change from its status to the new one."),
+    (409, "payment_settled", "Money was paid, so the fields listed in `fields` cannot be changed."),
+    (409, "managed_by_clock", "The clock sets the fields listed in `fields`: use cancel, pause, resume or change-plan, or set managed_by to caller."),
     (409, "managed_by_provider", "A payment provider manages the subscription and its payments."),
     (409, "managed_by_caller", "Callers manage the subscription: set managed_by to clock first."),
-    (409, "already_subscribed", "The user already has a live subscription; holder is its id."),
+    (409, "already_subscribed", "The user already has a live subscription, with the id in `holder`."),
     (409, "payment_open", "A payment of the subscription is not paid yet, or is disputed."),
     (409, "payment_of_period", "The payment is for a period: its fields are fixed, it cannot be deleted while it is open, and the period cannot have a second payment."),
     (409, "change_scheduled", "Another change of the subscription is already scheduled."),
-    (409, "discount_exists", "The subscription already has a discount: remove that one first."),
+    (409, "discount_exists", "The subscription already has a discount: remove it first."),
     (409, "currency_mismatch", "The plan has another currency, or the plan or the subscription has none. The currency can only change at the end of a period, without credit."),
-    (409, "quote_changed", "The cost of the change is different now, or the quote is too old; quote is the new quote."),
+    (409, "quote_changed", "The cost of the change is different now, or the quote is too old; `quote` is the new one."),
     (409, "customer_conflict", "The customer of the payment provider is already bound to another user."),
     (409, "endpoint_limit", "The service already has 100 webhook endpoints, the maximum."),
     (409, "rotation_in_progress", "The previous secret still signs deliveries: wait, or rotate with overlap_hours 0."),
     (409, "key_missing", "The server key of the endpoint's secret is missing: rotate the secret."),
     (409, "parked_full", "The endpoint already has 100 parked events, the maximum."),
     (409, "idempotency_in_progress", "A request with this idempotency key is in progress: try again."),
-    (410, "events_forgotten", "Events that the client has not read are deleted: read all records again."),
+    (410, "events_forgotten", "Events that the client has not read were deleted: read all records again."),
     (412, "precondition_failed", "The version in If-Match is not the current version of the record: read the record again."),
     (413, "body_too_large", "The body is larger than {{body_bytes}} bytes, or the webhook of a payment provider than {{webhook_bytes}}."),
     (414, "uri_too_long", "The URI is longer than {{uri_bytes}} bytes."),
@@ -67,7 +67,7 @@ pub(super) static CODES: [Code; 64] = [
     (422, "idempotency_key_reused", "The idempotency key was already used for another request."),
     (429, "rate_limited", "There were too many requests: wait for the time in Retry-After."),
     (500, "internal", "There was an unexpected error: report the request_id to the operators of the service."),
-    (503, "store_unavailable", "The store cannot be reached: try again."),
+    (503, "store_unavailable", "The database cannot be reached: try again."),
     (503, "identity_provider_unavailable", "The identity provider cannot be reached: try again."),
     (503, "overloaded", "The server took too long or had too many requests, or the record was changed by too many requests: try again."),
 ];

@@ -178,10 +178,12 @@ impl Program {
                 opened.close().await;
                 let database = settings.database()?;
                 print(&if before == now {
-                    format!("{database:?} is up to date ({now})")
+                    format!("{database:?} is up to date (schema version {now})")
                 } else {
                     let seconds = began.elapsed().as_secs_f64();
-                    format!("{database:?} was migrated from {before} to {now} in {seconds:.1} s")
+                    format!(
+                        "{database:?} was migrated from schema version {before} to {now} in {seconds:.1} s"
+                    )
                 });
                 Ok(())
             }
@@ -262,14 +264,14 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     print(&written);
     let named = named.unwrap_or_else(|failure| {
         print(&format!(
-            "no old server key was dropped, because webhook endpoints may need it and cannot be read: {failure}"
+            "no old server key was dropped: it is not known which keys webhook endpoints need: {failure}"
         ));
         BTreeSet::new()
     });
     if keys.are_full(&named) {
         print(
-            "the next rotation drops the oldest key: before it, give new keys to the clients whose \
-             keys are that old (subscription-http client rotate-key)",
+            "the next rotation drops the oldest server key: before that, run subscription-http client \
+             rotate-key for the clients whose keys are as old",
         );
     }
     Ok(())

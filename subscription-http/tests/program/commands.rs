@@ -99,7 +99,7 @@ fn clients_are_added_listed_given_new_keys_and_revoked() {
         "plans:write",
     ]));
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("plans:write for a public client"), "{errors}");
+    assert!(errors.contains("plans:write: the client is public"), "{errors}");
     assert!(client(&["restore", "shop-server"]).starts_with("shop-server is not revoked"));
     client(&["revoke", "shop-server"]);
     let restored = client(&["restore", "shop-server"]);
@@ -199,9 +199,9 @@ fn tables_are_made_by_a_command_too() {
     let first = said(command_in(&folder).arg("migrate"));
     let again = said(command_in(&folder).arg("migrate"));
 
-    let did = "sqlite://subscription.db was migrated from 0 to 10 in ";
+    let did = "sqlite://subscription.db was migrated from schema version 0 to 10 in ";
     assert!(first.starts_with(did), "{first}");
-    assert_eq!(again, "sqlite://subscription.db is up to date (10)\n");
+    assert_eq!(again, "sqlite://subscription.db is up to date (schema version 10)\n");
     assert!(folder.join("subscription.db").exists());
 }
 

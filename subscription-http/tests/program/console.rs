@@ -212,11 +212,11 @@ fn two_listeners_need_two_addresses() {
         ),
         (
             vec!["--metrics-listen", "127.0.0.1:9", "--console", "localhost:9"],
-            "--metrics-listen and --console are both 127.0.0.1:9: they need different ones",
+            "--metrics-listen and --console are both 127.0.0.1:9: they need different addresses",
         ),
         (
             vec!["--listen", "127.0.0.1:9", "--metrics-listen", "127.0.0.1:9"],
-            "--listen and --metrics-listen are both 127.0.0.1:9: they need different ones",
+            "--listen and --metrics-listen are both 127.0.0.1:9: they need different addresses",
         ),
     ] {
         let folder = folder();

@@ -420,7 +420,7 @@ fn a_bad_client_in_the_file_is_told() {
 
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("client \\\"web\\\""), "{errors}");
-    assert!(errors.contains("plans:write for a public client"), "{errors}");
+    assert!(errors.contains("plans:write: the client is public"), "{errors}");
 }
 
 #[test]

@@ -127,10 +127,10 @@ async fn all_at_once(store: &impl Movable) {
     let expected = [
         "line 2: version must be at least 1",
         "line 3: subscription_plan_id is not the id of a plan in the file",
-        "line 3: user_id is not the id of a user in the file, although the file has users",
+        "line 3: user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions",
         "line 4: amount must be more than 0",
         "line 6: user_id is not the id of a user in the file",
-        "line 15: sequence must not be greater than the feed of line 1",
+        "line 15: sequence must not be greater than feed in line 1",
     ];
     assert_eq!(faults(&refused), expected);
     let text = refused.to_string();
@@ -234,11 +234,11 @@ fn of_others() -> Vec<Case> {
         ),
         (
             vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
-            "line 7: scopes must not have payments:write for a public client",
+            "line 7: scopes must not have payments:write: the client is public",
         ),
         (
             vec![public, scopes(json!([])), (CLIENT, "keys", key)],
-            "line 7: keys must be none for a public client",
+            "line 7: keys must be empty: a public client has no keys",
         ),
         (vec![(DOCUMENT, "body", json!("{\"a\":"))], "line 9: body must be JSON"),
         (
@@ -249,10 +249,7 @@ fn of_others() -> Vec<Case> {
             vec![(FIRST_EVENT, "sequence", json!(0))],
             "line 10: sequence must rise from event to event",
         ),
-        (
-            vec![(1, "feed", json!(3))],
-            "line 13: sequence must not be greater than the feed of line 1",
-        ),
+        (vec![(1, "feed", json!(3))], "line 13: sequence must not be greater than feed in line 1"),
     ]
 }
 
@@ -389,8 +386,7 @@ async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
     let refused = store.move_in(&file).await.unwrap_err();
     store.move_in_with(&file, ImportOptions::default().for_any_user()).await.unwrap();
 
-    let expected =
-        "line 3: user_id is not the id of a user in the file, although the file has users";
+    let expected = "line 3: user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions";
     assert_eq!(faults(&refused), [expected]);
     assert_eq!(store.moved_out().await, file);
 }

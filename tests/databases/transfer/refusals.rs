@@ -103,10 +103,10 @@ async fn refusals(store: &impl Movable) {
     assert_first(&bad, "line 2: ");
     let altered = file.replacen("user-1@example.com", "user-0@example.com", 1);
     let altered = altered.replacen("User-1@Example.com", "User-0@Example.com", 1);
-    let differs = "the file is not as it was written: its SHA-256 differs";
+    let differs = "the file was changed: its SHA-256 differs";
     assert_eq!(faults(&refused(&altered).await), [format!("line {}: {differs}", end + 1)]);
     let more = refused(&format!("{file}{{}}\n")).await;
-    assert_first(&more, &format!("line {}: more follows after the last line", end + 2));
+    assert_first(&more, &format!("line {}: the file continues after its last line", end + 2));
 
     let fewer = refused(&forged(&file, |lines| drop(lines.remove(45)))).await;
     let expected = format!("line {end}: the file has 19 payments, but its last line counts 20");
@@ -213,7 +213,7 @@ async fn holds_something(store: &impl Movable) {
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 
     assert!(matches!(refused, TransferError::NotEmpty("plans")), "{refused:?}");
-    assert_eq!(refused.to_string(), "the store is not empty: it holds plans");
+    assert_eq!(refused.to_string(), "the database is not empty: it holds plans; name a new one");
     assert_eq!(store.moved_out().await, before);
 }
 

@@ -278,7 +278,7 @@ fn a_refused_url_is_a_fault_of_its_field() {
         (BadUrl::TooLong, "must have at most 2048 characters"),
         (BadUrl::ControlCharacter, "must not have control characters"),
         (BadUrl::Scheme, "must begin with https://"),
-        (BadUrl::Credentials, "must not have a user or a password"),
+        (BadUrl::Credentials, "must not have a user name or a password"),
         (BadUrl::Fragment, "must not have a fragment"),
         (BadUrl::Address, "must not be a private, local or reserved address"),
     ] {

@@ -1,4 +1,5 @@
-//! An object to observe, for events or for a sync.
+//! One object of a payment provider (a subscription, invoice or order) that is to be read and copied, because of events
+//! or in a sync.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

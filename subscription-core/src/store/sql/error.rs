@@ -85,7 +85,7 @@ pub(super) fn conflict(key: &Key) -> StoreError {
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process uses the file.
-    #[error("{} is in use by another process: stop that one first, or use another file", .0.display())]
+    #[error("{} is in use by another process: stop that process, or use another file", .0.display())]
     InUse(PathBuf),
     /// The file cannot be opened or written.
     #[error("cannot open {}", path.display())]

@@ -193,7 +193,7 @@ impl Field for Option<Revocation> {
         match (cells.time_or_null()?, Field::read(cells)?) {
             (Some(at), Some(reason)) => Ok(Some(Revocation { at, reason })),
             (None, None) => Ok(None),
-            _ => Err(damaged("a session is half revoked")),
+            _ => Err(damaged("the revocation of a session has no time or no reason")),
         }
     }
 }

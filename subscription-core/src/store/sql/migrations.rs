@@ -67,7 +67,7 @@ pub(super) async fn run<C: SqlConnection + Migrate>(
     }
     if before > own && serves {
         tracing::warn!(
-            "the tables are those of a later release (migration {before}), which this release (migration {own}) can use"
+            "the tables are of a later release (schema version {before}); this release ({own}) can use them"
         );
         migrator.set_ignore_missing(true);
     }

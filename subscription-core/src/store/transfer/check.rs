@@ -122,7 +122,7 @@ impl Check {
         if event.sequence <= self.last_event {
             self.faults.push(line, "sequence must rise from event to event");
         } else if event.sequence > self.feed {
-            self.faults.push(line, "sequence must not be greater than the feed of line 1");
+            self.faults.push(line, "sequence must not be greater than feed in line 1");
         }
         self.last_event = self.last_event.max(event.sequence);
     }
@@ -135,7 +135,7 @@ impl Check {
         for (line, _) in self.live.iter().filter(|(_, user)| !self.users.contains(user)) {
             self.faults.push(
                 *line,
-                "user_id is not the id of a user in the file, although the file has users",
+                "user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions",
             );
         }
     }

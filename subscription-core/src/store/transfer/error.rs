@@ -9,8 +9,8 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransferError {
-    /// The store into which the file should be imported is not empty.
-    #[error("the store is not empty: it holds {0}")]
+    /// The database into which the file should be imported is not empty.
+    #[error("the database is not empty: it holds {0}; name a new one")]
     NotEmpty(&'static str),
     /// The file is not an export, or was cut short or changed, or its records break rules.
     #[error(transparent)]
@@ -19,7 +19,7 @@ pub enum TransferError {
     #[error("the file cannot be read or written")]
     Io(#[from] std::io::Error),
     /// The store failed.
-    #[error("the store failed")]
+    #[error("the database failed")]
     Store(#[from] StoreError),
 }
 

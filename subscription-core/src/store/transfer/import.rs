@@ -126,7 +126,7 @@ impl Import<'_> {
         self.check.finish();
         self.footer();
         if !self.from.fill_buf().await?.is_empty() {
-            self.check.faults.push(self.number + 1, "more follows after the last line");
+            self.check.faults.push(self.number + 1, "the file continues after its last line");
         }
         report(self.progress());
         Ok(())
@@ -274,7 +274,7 @@ impl Import<'_> {
         }
         // All bytes of the last line are compared, so that every change of this line is found.
         if expected.ok().as_deref() != self.line.strip_suffix(b"\n") {
-            let fault = "the file is not as it was written: its SHA-256 differs";
+            let fault = "the file was changed: its SHA-256 differs";
             self.check.faults.push(self.number, fault);
         }
     }

@@ -98,7 +98,7 @@ pub enum BadUrl {
     #[error("must begin with https://")]
     Scheme,
     /// The URL has a user or a password.
-    #[error("must not have a user or a password")]
+    #[error("must not have a user name or a password")]
     Credentials,
     /// The URL has a fragment.
     #[error("must not have a fragment")]

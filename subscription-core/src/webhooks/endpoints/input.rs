@@ -159,7 +159,9 @@ fn check(
 
 fn check_types(types: &[TypePattern]) -> Vec<Fault> {
     if types.is_empty() {
-        return vec![InvalidValue::new(FaultCode::TooShort, "must have an element").at("types")];
+        return vec![
+            InvalidValue::new(FaultCode::TooShort, "must have at least one type").at("types"),
+        ];
     }
     if types.len() > TYPES_MAX {
         let message = format!("must have at most {TYPES_MAX} elements");

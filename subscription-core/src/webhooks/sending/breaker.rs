@@ -29,7 +29,8 @@ pub struct Breaker {
 pub enum BreakerDecision {
     /// Park the event, or leave it parked. Other events are still sent to the endpoint.
     Park,
-    /// The endpoint is stalled. If the event is not parked yet, it stays after the cursor.
+    /// Stall the endpoint: it gets only probes. The event is not skipped: unless it is parked already, it is sent again
+    /// later.
     Stall(StallReason),
     /// Disable the endpoint.
     Disable(DisabledReason),

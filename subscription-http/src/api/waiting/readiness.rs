@@ -36,7 +36,8 @@ impl Readiness {
             Some(checked) if checked.holds_at(at) && checked.takes_writes => Ok(()),
             Some(checked) if checked.holds_at(at) => {
                 let source =
-                    "the last check, a moment ago, found that the store accepts no writes".into();
+                    "the last check, a moment ago, found that the database accepts no writes"
+                        .into();
                 Err(Error::Store(StoreError::Unavailable(source)).into())
             }
             Some(_) | None => {

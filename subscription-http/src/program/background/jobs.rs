@@ -113,7 +113,7 @@ impl BackgroundWork {
                     running = Some(self.start());
                 }
                 (false, Some(jobs)) => {
-                    tracing::warn!("this instance no longer leads");
+                    tracing::warn!("this instance no longer leads: it stops its background work");
                     end(jobs).await;
                     // A job that was still running may have set metrics that only a leader shows.
                     self.metrics.leads(false);

@@ -44,8 +44,9 @@ struct Offset {
 }
 
 impl ProcessClock {
-    /// The clock that the settings request. `None` means the machine's clock, or that the database cannot be reached
-    /// yet. Fails if the database has an offset but the clock is not manual. Only a server writes the first offset.
+    /// Opens the clock that the settings name. `None`: the machine's clock (also if the database cannot be reached
+    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock cannot
+    /// read the database. A server stores the first offset; other commands do not.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,

@@ -16,6 +16,8 @@ use crate::program::open::Opened;
 use crate::program::settings::Settings;
 use crate::program::{Failure, print};
 
+const PAUSED: &str = "billing is paused: run subscription-http billing resume to continue";
+
 #[derive(Subcommand)]
 pub(crate) enum BillingCommand {
     /// Renew nothing and request no payment until `billing resume`: for a database that was restored from a
@@ -60,9 +62,7 @@ pub(crate) fn document(reason: &str, now: Timestamp) -> Result<Document, StoreEr
 async fn pause(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
     let writes = vec![Record::from(document("operator", now)?)];
     match store.commit(ChangeSet { writes, ..ChangeSet::default() }).await {
-        Ok(()) => {
-            Ok("billing is paused: run subscription-http billing resume to continue".to_owned())
-        }
+        Ok(()) => Ok(PAUSED.to_owned()),
         Err(StoreError::Conflict(_)) => Ok("billing was paused already".to_owned()),
         Err(error) => Err(error.into()),
     }
@@ -78,11 +78,7 @@ async fn resume(store: &Arc<dyn Store>) -> Result<String, Failure> {
 }
 
 async fn status(store: &Arc<dyn Store>, now: Timestamp) -> Result<String, Failure> {
-    let state = if find(store).await?.is_some() {
-        "billing is paused: run subscription-http billing resume to continue"
-    } else {
-        "billing is not paused"
-    };
+    let state = if find(store).await?.is_some() { PAUSED } else { "billing is not paused" };
     let due = DueSubscriptions::until(now).with_limit(PageLimit::MAX);
     let due = store.due_subscriptions(due).await?.items;
     let more = if due.len() == PageLimit::MAX.get() { " or more" } else { "" };

@@ -87,12 +87,12 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
         return Ok(());
     }
     if changed.clock {
-        print("the clock of the exported database was turned: here it is the machine's again");
+        print("the clock of the exported database was turned: here the machine's clock is used");
     }
     if changed.endpoints > 0 {
         let count = changed.endpoints;
         print(&format!(
-            "{count} webhook endpoints are disabled: enable those that this server sends to"
+            "{count} webhook endpoints are disabled: enable those that this server shall send to"
         ));
     }
     print("billing is paused: check the records, then run subscription-http billing resume");

@@ -27,7 +27,7 @@ impl Configured {
         for client in &settings.clients {
             let new = new_client(client).and_then(|new| {
                 let is_new = clients.iter().all(|other| other.id != new.id);
-                if is_new { Ok(new) } else { Err("it is there twice".to_owned()) }
+                if is_new { Ok(new) } else { Err("it is defined twice".to_owned()) }
             });
             clients.push(new.map_err(|error| {
                 let file = settings.config.as_deref().unwrap_or(Path::new("settings")).display();
@@ -68,7 +68,10 @@ impl Configured {
             let stored = auth.configure_client(client.clone()).await;
             let client = stored.map_err(|error| failed(client.id.as_str(), error))?;
             if client.revoked_at.is_some() {
-                tracing::warn!(client = %client.id, "a client of the settings file is revoked");
+                tracing::warn!(
+                    client = %client.id,
+                    "a client in the settings file was revoked earlier and stays refused: see client restore"
+                );
             }
         }
         if self.refuses_others {

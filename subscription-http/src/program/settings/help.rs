@@ -17,7 +17,7 @@ pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
 ];
 
 /// The keys of `[billing]`, with their help texts.
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
     ("dunning", "when a failed payment is tried again, each time counted from the previous failure, at most 15 times [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
     ("after_dunning", "what a subscription becomes if no try is left: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
@@ -29,7 +29,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 /// A key of `[limits]`, its help text, and its field.
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 pub(super) const LIMITS: [LimitKey; 8] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
@@ -44,7 +44,7 @@ pub(super) const LIMITS: [LimitKey; 8] = [
 /// The last part of `--help`: the settings that have no flag.
 pub(crate) fn help() -> String {
     let mut text = "Settings that only the settings file has:\n".to_owned();
-    #[rustfmt::skip] // A row is a line.
+    #[rustfmt::skip] // Keeps each row on one line.
     let tables: [(&str, &[(&str, &str)]); 5] = [
         ("[[clients]]           a public client: a browser or an app, which cannot keep a secret", &CLIENT_KEYS),
         (

@@ -102,8 +102,8 @@ pub(crate) struct Settings {
     #[arg(long)]
     pub(crate) users: Users,
 
-    /// Allows a user one live subscription: per user (to anything at all), or per product (plans with the
-    /// same `product_id`). [default: off]
+    /// Refuses a second live subscription of a user: `user` to any plan, `product` to a plan with the same
+    /// `product_id`. [default: off]
     #[arg(long, value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,
 
@@ -272,7 +272,7 @@ impl Settings {
             if let Some(other) = set.insert(address, flag) {
                 let hint = match (other, flag) {
                     ("--listen", "--console") => "use --console on to serve the console there",
-                    _ => "they need different ones",
+                    _ => "they need different addresses",
                 };
                 return Err(Failure(format!("{other} and {flag} are both {address}: {hint}")));
             }

@@ -17,12 +17,12 @@ use super::{Mode, Settings, Users};
 use crate::program::Failure;
 
 /// The keys of `[providers.NAME]`, with their help texts.
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("kind", "the provider: \"stripe\" or \"lemon_squeezy\""),
     ("signing_secrets", "1 to 4 secrets of which one signs its webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
     ("api_key", "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
-    ("live", "follow live data, or test data [default: true in production, false in development]"),
+    ("live", "true: live data is copied; false: test data [default: true in production, false in development]"),
     ("pause", "Stripe: while collection is paused, a subscription continues (\"keep\") or is paused (\"stop\") [default: \"keep\"]"),
     ("match_email", "a customer is bound to the user with the same verified e-mail address [default: false]"),
     ("manage_url", "the page at which subscribers manage their subscriptions [default: none]"),
@@ -138,8 +138,7 @@ fn warnings(provider: &ProviderSettings, mode: Mode) -> Vec<String> {
         ));
     }
     if mode == Mode::Production && !live {
-        warnings
-            .push(format!("providers.{name}.live is false in production: test data is followed"));
+        warnings.push(format!("providers.{name}.live is false in production: test data is copied"));
     }
     warnings
 }

@@ -11,12 +11,12 @@ use super::{Mode, Settings};
 use crate::program::Failure;
 
 /// The keys of `[webhooks]`, with their help texts.
-#[rustfmt::skip] // A row is a line.
+#[rustfmt::skip] // Keeps each row on one line.
 pub(super) const WEBHOOK_KEYS: [(&str, &str); 4] = [
     ("enabled", "send events to the endpoints that clients create [default: true in development, and where this table is]"),
-    ("allow", "networks of endpoints besides public ones, also without TLS, such as [\"10.1.0.0/16\"] [default: none; in development this machine]"),
+    ("allow", "networks where endpoints may be besides public addresses, also without TLS, such as [\"10.1.0.0/16\"] [default: none; in development this machine]"),
     ("deny", "networks that nothing is sent to, also if they are public or allowed [default: none]"),
-    ("ca_file", "root certificates (PEM) that certificates of endpoints are checked with [default: those that browsers trust]"),
+    ("ca_file", "root certificates (PEM) to check those of endpoints with [default: those that browsers trust]"),
 ];
 
 /// The checked settings: the client that sends, and the addresses that it may send to.

@@ -261,8 +261,8 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
     Ok(key.map(conflict))
 }
 
-/// True if one of the sets may have failed the statement: a value is taken or not accepted, a row is damaged, or the
-/// statement timed out. The database has rolled the statement back.
+/// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or the
+/// statement timed out. The statement was rolled back, so the sets can be committed one by one.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some() && !is_lost(error)
 }

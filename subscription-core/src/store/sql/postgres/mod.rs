@@ -103,7 +103,7 @@ impl Dialect for Postgres {
         match self.commits.answer(changes).await {
             Some(Ok(outcome)) => outcome,
             Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
-            None => Err(unavailable("the store closed meanwhile")),
+            None => Err(unavailable("the database was closed")),
         }
     }
 

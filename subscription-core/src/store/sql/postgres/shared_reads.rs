@@ -67,7 +67,7 @@ impl SharedReads {
         let Some(reads) = self.of_text(&statement) else { return self.pool.rows(statement).await };
         match timeout(self.wait_max, reads.answer(statement.values.clone())).await {
             Ok(Some(rows)) => rows.map_err(failed),
-            Ok(None) => Err(unavailable("the store closed meanwhile")),
+            Ok(None) => Err(unavailable("the database was closed")),
             Err(_) => {
                 self.reads().retain(|_, kept| !Arc::ptr_eq(kept, &reads));
                 self.pool.rows(statement).await

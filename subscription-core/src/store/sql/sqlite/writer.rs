@@ -129,8 +129,8 @@ impl Writer {
 
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<T>) -> Job) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(job(answer)).await.map_err(|_| unavailable("the store is closed"))?;
-        answered.await.map_err(|_| unavailable("the store closed meanwhile"))
+        self.0.send(job(answer)).await.map_err(|_| unavailable("the database is closed"))?;
+        answered.await.map_err(|_| unavailable("the database was closed"))
     }
 }
 

@@ -115,9 +115,7 @@ async fn fill(
     let filled = async {
         // This first import of an empty file fails if the database is not empty. So the failure comes before the long
         // simulation.
-        transfer(&store, folder, opened).await.map_err(|failure| {
-            Failure(format!("{failure}. Name another one: --database sqlite://demo.db"))
-        })?;
+        transfer(&store, folder, opened).await?;
         let bar = bar(None);
         bar.set_length(DAYS.into());
         let play = business.play(until, demo.subscriptions, |day| bar.set_position(day.into()));
