@@ -34,7 +34,7 @@ pub enum Error {
     /// The record is no longer at the version that the caller read.
     #[error("{key} is at version {current} by now")]
     Stale {
-        /// The record.
+        /// The record whose version has changed.
         key: Key,
         /// The version that the record has now.
         current: Version,
@@ -96,7 +96,7 @@ pub enum Unauthenticated {
     /// The refresh token was not issued by this server, or is malformed: sign in again.
     #[error("the refresh token is not valid")]
     RefreshTokenInvalid,
-    /// The refresh token was used twice, so somebody else may have it: the session was revoked.
+    /// The refresh token was used twice, so somebody else may have a copy of it: the session was revoked.
     #[error("the refresh token was used before")]
     RefreshTokenReused,
 }
@@ -189,7 +189,7 @@ pub enum Conflict {
     /// Subscriptions refer to the plan.
     #[error("the plan is in use: subscriptions have it, or are scheduled to change to it")]
     PlanInUse,
-    /// The lifecycle does not allow the transition.
+    /// The record cannot change from its status to the new one.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
     /// The payment is settled: its amount, currency and subscription no longer change.
@@ -296,7 +296,7 @@ pub enum ErrorKind {
     Gone,
     /// Try again later.
     Unavailable,
-    /// Report it to the operator.
+    /// Report the error to the operator.
     Internal,
 }
 

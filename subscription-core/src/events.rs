@@ -449,7 +449,7 @@ impl Payment {
 /// An event with its sequence in the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedEvent {
-    /// The sequence. It rises from event to event, in the order of the feed; gaps have no meaning.
+    /// The sequence. It rises from event to event, in the order of the feed; numbers may be missing.
     pub sequence: u64,
     /// The event.
     pub event: Event,

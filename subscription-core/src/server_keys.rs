@@ -67,7 +67,8 @@ impl ServerKeys {
         self.current
     }
 
-    /// A MAC over `text` with the key of this number, for one purpose and salt; `None` if there is no such key.
+    /// A MAC over `text` with the key of this number, for one purpose and one salt; `None` if there is no key with this
+    /// number.
     pub(crate) fn mac(
         &self,
         id: u8,
@@ -77,7 +78,7 @@ impl ServerKeys {
     ) -> Option<Hmac<Sha256>> {
         let key = self.keys.get(&id)?.expose_secret();
         let mut derive = Hmac::<Sha256>::new_from_slice(key).ok()?;
-        // The length stands before each part, so that two different pairs of parts never give the same bytes.
+        // Each part is preceded by its length, so that two different pairs of parts never give the same bytes.
         for part in [purpose.as_bytes(), salt] {
             derive.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             derive.update(part);

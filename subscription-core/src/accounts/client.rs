@@ -93,7 +93,7 @@ pub struct Client {
     /// The source of the client's registration.
     pub source: ClientSource,
     /// The time of the first start of a server whose settings file did not list the client any more; `None` if the file
-    /// lists it. Until a file lists it again, the client is refused.
+    /// lists it. The client is refused until a settings file lists it again.
     pub left_at: Option<Timestamp>,
     /// When the client was created.
     pub created_at: Timestamp,

@@ -10,7 +10,7 @@ use crate::values::{Email, SessionId, Slug, Text, Timestamp, UserId, Version};
 pub struct User {
     /// The user's id, which never changes.
     pub id: UserId,
-    /// The identity provider, and its id for the person; unique.
+    /// The identity provider, and the provider's id for the person; unique.
     pub identity: IdentityKey,
     /// The e-mail address that the provider has verified, as of the last sign-in; unique.
     pub email: Email,
@@ -73,9 +73,9 @@ pub struct Session {
     pub issuer: Text<1, 255>,
     /// A hash of the identity token that opened the session.
     pub opened_with: [u8; 32],
-    /// The number of the server key that its refresh tokens are made with.
+    /// The number of the server key that the session's refresh tokens are made with.
     pub key_id: u8,
-    /// The salt of its refresh tokens.
+    /// The salt of the session's refresh tokens.
     pub salt: [u8; 16],
     /// The number of times that the session was refreshed.
     pub generation: u32,
@@ -120,9 +120,9 @@ impl std::fmt::Debug for Session {
 /// When and why a session was revoked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Revocation {
-    /// When it was revoked.
+    /// When the session was revoked.
     pub at: Timestamp,
-    /// Why it was revoked.
+    /// Why the session was revoked.
     pub reason: RevocationReason,
 }
 
@@ -134,7 +134,7 @@ named_enum! {
         Logout = "logout",
         /// The user revoked all sessions, or all sessions except the current one.
         RevokeAll = "revoke_all",
-        /// A refresh token was used twice: somebody else may have it too.
+        /// A refresh token was used twice: somebody else may have a copy of the token.
         RefreshReuse = "refresh_reuse",
         /// The user opened more sessions than the limit.
         SessionLimit = "session_limit",

@@ -37,8 +37,8 @@ impl AuthCache {
         Self { entries: SecretCache::of(entries), stamps, lag }
     }
 
-    /// The cached result for a token. `None` if there is none, if it is too old, or if this instance has changed a
-    /// session of the same slot since.
+    /// The cached result for a token. `None` if the token is not cached, if the result is too old, or if this instance
+    /// has changed a session of the same slot since.
     pub(super) fn get(&self, token: &SecretString, now: Timestamp) -> Option<Arc<Authenticated>> {
         let entry = self.entries.get(&hash(token))?;
         let recent = entry.checked_at <= now && now < entry.checked_at.saturating_add(self.lag);

@@ -13,7 +13,7 @@ use crate::values::{Randomness, RandomnessUnavailable, Slug, Timestamp};
 const PREFIX: &str = "sck_";
 const SECRET_BYTES: usize = 32;
 
-/// Maximum number of valid keys of a client: the new one and the one that it replaces.
+/// Maximum number of valid keys of a client: the new key and the key that it replaces.
 const KEYS_MAX: usize = 2;
 
 impl Client {
@@ -27,8 +27,8 @@ impl Client {
         let mut secret = [0; SECRET_BYTES];
         ids.fill(&mut secret)?;
         let key_id = keys.current();
-        // The current server key is always in the ring. If it were missing, the hash would be all zeros and match no
-        // secret.
+        // The current server key is always in the ring. If it were missing, the hash would be all zeros, and no secret
+        // would match it.
         let hash = hash(keys, key_id, &self.id, &secret).unwrap_or_default();
         self.keys.insert(0, ClientKey { key_id, hash, created_at: now });
         self.keys.truncate(KEYS_MAX);
@@ -64,7 +64,7 @@ pub(crate) struct ClientCredential {
 }
 
 impl ClientCredential {
-    /// Parses a public client's id or a confidential client's key; `None` if it is neither.
+    /// Parses a public client's id or a confidential client's key; `None` if the text is neither.
     pub(crate) fn parse(text: &SecretString) -> Option<Self> {
         let text = text.expose_secret();
         let Some(key) = text.strip_prefix(PREFIX) else {

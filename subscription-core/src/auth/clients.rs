@@ -190,7 +190,7 @@ impl Authentication {
         let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.get(&hash) {
             let client = self.store().get_as::<Client>(&accepting.id).await?;
-            // The client is read again, because it may have got another key or been revoked since it was cached.
+            // The client is read again, because it may have been revoked or got another key since it was cached.
             let same = |client: &Arc<Client>| {
                 Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
             };

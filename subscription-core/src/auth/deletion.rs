@@ -82,7 +82,7 @@ impl Authentication {
         let all_expire = expire(service, &subscriptions, &mut changes, now).await?;
         let room = ChangeSet::RECORDS_MAX.saturating_sub(changes.writes.len());
         let (live, ended) = self.all_sessions(user_id, now, room).await?;
-        // There is room for all sessions, and for the user.
+        // The commit has room for all sessions, and for the user.
         let fits = all_expire && live.len() + ended.len() < room;
         if !fits && !user.closing {
             self.close(service, user_id, now).await?;
@@ -117,7 +117,8 @@ impl Authentication {
         user_id: UserId,
         now: Timestamp,
     ) -> Result<(), Error> {
-        // The user is read again, because much time has passed while the records of the account were read.
+        // The user is read again, because reading the records of the account takes long, and the user may have changed
+        // meanwhile.
         let user = self.store().get_as::<User>(&user_id).await?;
         let Some(user) = user else { return Ok(()) };
         let version = user.version.next();

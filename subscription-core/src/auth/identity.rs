@@ -21,7 +21,7 @@ pub(crate) const TOKEN_BYTES_MAX: usize = 16_384;
 /// A person as an identity provider describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The provider, and the id that the provider has for the person.
+    /// The provider, and its id for the person.
     pub key: IdentityKey,
     /// The person's address, if the provider sent it.
     pub email: Option<Email>,
@@ -81,7 +81,7 @@ impl IdentityVerifier for DevelopmentIdentities {
 pub struct Trust {
     /// The issuer, exactly as in the claim `iss`.
     pub issuer: String,
-    /// The audience that a token must be for.
+    /// The audience that the token must be for, as in the claim `aud`.
     pub audience: String,
 }
 
@@ -214,8 +214,8 @@ impl Trust {
         }
         let answer: Introspection = read_object(answer)?;
         let for_us = answer.aud.is_some_and(|audience| audience.names(&self.audience));
-        // The response need not name its issuer, because the issuer is the endpoint that we called. If the response
-        // names an issuer, it must be the same.
+        // The response need not name an issuer, because it comes from the endpoint of the issuer. If the response names
+        // an issuer, it must be the same.
         let by_issuer = answer.iss.is_none_or(|issuer| issuer == self.issuer);
         let valid = is_valid(answer.exp, answer.nbf, now);
         if !answer.active || !by_issuer || !for_us || !valid {

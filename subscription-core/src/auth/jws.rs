@@ -75,7 +75,7 @@ pub(crate) struct Compact<'a> {
 
 impl<'a> Compact<'a> {
     /// Parses a token. `None` if the token is longer than `bytes_max` bytes, is malformed, or has one of the
-    /// [`FORBIDDEN`] header fields, such as a key of its own.
+    /// [`FORBIDDEN`] header fields, such as one that contains a key.
     pub(crate) fn parse(token: &'a str, bytes_max: usize) -> Option<Self> {
         if token.len() > bytes_max {
             return None;

@@ -38,7 +38,7 @@ impl SigningKey {
         Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
     }
 
-    /// An Ed25519 or P-256 key from a PKCS #8 document in PEM. Text before and after it is ignored.
+    /// An Ed25519 or P-256 key from a PKCS #8 document in PEM. Text before and after the document is ignored.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
         let text = String::from_utf8_lossy(pem);
         let parts = text.split("-----").skip_while(|part| *part != "BEGIN PRIVATE KEY");
@@ -47,7 +47,7 @@ impl SigningKey {
         };
         let base64: String = base64.split_ascii_whitespace().collect();
         let document = STANDARD.decode(base64).map_err(|_| BadKey::Unreadable)?;
-        // The document names its algorithm: it is read as a key of that one alone.
+        // The document names its algorithm, so it is read as a key of that algorithm alone.
         Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
             .or_else(|_| Self::of_pair(EncodingKey::from_ec_der(&document), Algorithm::Es256))
     }

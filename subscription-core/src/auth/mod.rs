@@ -69,22 +69,23 @@ pub struct AuthSettings {
     pub audience: String,
     /// How long an access token is valid: 10 minutes.
     pub access_lifetime: Duration,
-    /// How long a session lasts without being refreshed: 14 days.
+    /// How long a session lasts if it is not refreshed: 14 days.
     pub idle_lifetime: Duration,
-    /// The longest time that a session lasts: 90 days.
+    /// The longest time that a session lasts, even if it is refreshed: 90 days.
     pub session_lifetime: Duration,
     /// How long the previous refresh token is still accepted.
     pub windows: RefreshWindows,
-    /// Maximum number of live sessions of a user with one client: 20. If one more is opened, the oldest is revoked.
+    /// Maximum number of live sessions of a user with one client: 20. If one more session is opened, the oldest is
+    /// revoked.
     pub sessions_per_client: usize,
-    /// Maximum number of live sessions that were opened with one identity token: 5. If one more is opened, the oldest
-    /// is revoked.
+    /// Maximum number of live sessions that were opened with one identity token: 5. If one more session is opened, the
+    /// oldest is revoked.
     pub sessions_per_identity_token: usize,
-    /// How often a session's last use is written: every 5 minutes.
+    /// How often the time of a session's last use is written: every 5 minutes.
     pub seen_every: Duration,
     /// How long an ended session is stored, so that its tokens get an exact error: 7 days.
     pub ended_kept: Duration,
-    /// Maximum number of ended sessions stored for a user: 100. If there are more, the sessions that ended first are
+    /// Maximum number of ended sessions stored for a user: 100. If a user has more, the sessions that ended first are
     /// deleted.
     pub ended_per_user: usize,
 }

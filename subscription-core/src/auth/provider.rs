@@ -25,7 +25,7 @@ const KEYS_MAX: usize = 100;
 /// Minimum time between two fetches of the keys, whatever tokens arrive.
 const FETCH_EVERY: Duration = Duration::from_secs(30);
 
-/// Age at which the keys are fetched again; if that fails, the old ones stay in use.
+/// The age at which the keys are fetched again; if the fetch fails, the old keys stay in use.
 const FRESH_FOR: Duration = Duration::from_hours(1);
 
 /// The algorithms accepted from an OIDC provider.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::accounts::{Revocation, RevocationReason, Session};
 use crate::values::Timestamp;
 
-/// How long the previous refresh token is still accepted. A duration of zero means that it is not.
+/// How long the previous refresh token is still accepted. With a duration of zero it is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefreshWindows {
@@ -44,7 +44,7 @@ pub(super) enum Refresh {
     Expired,
     /// The generation of the token is ahead of the session's: the database was restored from a backup.
     Ahead,
-    /// The token was used before, so somebody else may have it too.
+    /// The token was used before, so somebody else may have a copy of it.
     Reused,
 }
 

@@ -59,7 +59,7 @@ impl RefreshToken {
         let head = head(self.key_id, self.session, self.generation);
         let mac = keys.mac(self.key_id, "refresh token", &session.salt, &head);
         let key_fits = self.key_id == session.key_id || self.generation != session.generation;
-        // Compared in constant time.
+        // Both MACs are compared in constant time.
         key_fits
             && self.session == session.id
             && mac.is_some_and(|mac| mac.verify_slice(&self.mac).is_ok())

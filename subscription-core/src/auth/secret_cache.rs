@@ -8,11 +8,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Maximum number of entries in a part. One more entry evicts the oldest. The limit is twice the average number of
-/// entries, and hashes are spread evenly, so a part is rarely full.
+/// Maximum number of entries in a part of the cache. One more entry evicts the oldest. The limit is twice the average
+/// number of entries, and hashes are spread evenly, so a part is rarely full.
 const PART_MAX: usize = 8;
 
-/// Maximum number of parts: four million secrets are enough for one process.
+/// Maximum number of parts of a cache: they hold four million secrets, which is enough for one process.
 const PARTS_MAX: usize = 1 << 20;
 
 /// The hash of a secret; the secret itself is not stored.
@@ -39,7 +39,7 @@ type Part<V> = Vec<(SecretHash, V)>;
 
 impl<V: Clone> SecretCache<V> {
     pub(super) fn of(most: usize) -> Self {
-        // Zero parts for zero secrets: nothing is cached.
+        // A cache for zero secrets has zero parts: nothing is cached.
         let parts = most.div_ceil(PART_MAX / 2).min(PARTS_MAX);
         Self { parts: (0..parts).map(|_| Mutex::default()).collect() }
     }

@@ -170,7 +170,7 @@ impl Authentication {
         user.ok_or_else(|| Unauthenticated::SessionRevoked.into())
     }
 
-    /// The user of an id; `None` if there is none. An account that is being deleted is an error.
+    /// The user of an id; `None` if the user does not exist. An account that is being deleted is an error.
     pub(super) async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
         let user = self.store().get_as::<User>(&id).await?;
         user.as_deref().map(expect_open).transpose()?;
@@ -191,7 +191,8 @@ impl Authentication {
     ) -> Result<Vec<Arc<Session>>, Error> {
         let mut sessions =
             self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
-        // The list still has a session that was ended by an instance whose clock is ahead: it ends later than `now`.
+        // The list may still have a session that was ended by an instance whose clock is ahead: for this instance, it
+        // ends later than `now`.
         sessions.retain(|session| session.is_live(now));
         Ok(sessions)
     }

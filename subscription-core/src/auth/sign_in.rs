@@ -62,7 +62,7 @@ pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
 
 /// # Accounts
 impl Authentication {
-    /// Creates an account for an identity that has none, and opens its first session.
+    /// Creates an account for an identity that has no account, and opens its first session.
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
         let identity = self.proved(&sign_in).await?;
         self.service()

@@ -12,14 +12,14 @@ use crate::payments::{Line, LineKind};
 use crate::subscriptions::{Discount, Subscription, Terms};
 use crate::values::{Amount, Currency, Timestamp};
 
-/// The price of a whole period, and what a discount takes off it.
+/// The price of a whole period, and the discount that reduces it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Price {
     /// Price times quantity.
     gross: Amount,
     reduction: Amount,
     currency: Currency,
-    /// The discount after the period has begun.
+    /// The discount of the subscription after the period has begun: the period is counted, if the discount reduces it.
     discount: Option<Discount>,
 }
 
@@ -32,8 +32,8 @@ impl Price {
         Some(Self { gross, reduction, currency, discount: None })
     }
 
-    /// The price of a new period. A discount without a period left is dropped. The period counts as one of its periods
-    /// if the discount reduces it.
+    /// The price of a new period. A discount that has no periods left is dropped. If the discount reduces the price,
+    /// the period counts as one of the discount's periods.
     pub(super) fn of_new_period(terms: &Terms, discount: Option<Discount>) -> Option<Self> {
         let price = Self::of(terms)?;
         let Some(discount) = discount.filter(|it| it.periods_left() != Some(0)) else {
@@ -86,7 +86,7 @@ impl Rest {
         Some(Self { left: end.since(at).as_secs().min(whole), whole, paid })
     }
 
-    /// The part of the value of a whole period that pays for this rest.
+    /// The part of `value`, the price of a whole period, that pays for this rest of the period.
     fn part(self, value: Amount, currency: Currency) -> Option<Amount> {
         scaled(value, self.left, self.whole, currency)
     }
@@ -116,8 +116,8 @@ impl Charge {
         Self { lines, value, amount, credit_after, discount: price.discount }
     }
 
-    /// The charge of a change within the running period: the rest of the period at the new price, less its unused part
-    /// at the old one. `None` if the credit would have too many digits.
+    /// The charge of a change within the running period: the rest of the period at the new price, less the unused part
+    /// of the old price. `None` if the credit would have too many digits.
     pub(super) fn of_change(price: Price, rest: Option<Rest>, credit: Amount) -> Option<Self> {
         let part = |value| rest.and_then(|rest| rest.part(value, price.currency));
         let gross = part(price.gross).unwrap_or(price.zero());
@@ -160,7 +160,7 @@ impl Charge {
     }
 }
 
-/// The lines of a charge, without those of 0 that take nothing off.
+/// The lines of a charge. Lines that would take off 0 are left out.
 fn lines(
     kind: LineKind,
     gross: Amount,

@@ -80,7 +80,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     };
     let renews = match subscription.status {
         Pending | OnTrial | Active | PastDue => true,
-        // These renew only after they are paid or resumed, or never again.
+        // Subscriptions with these statuses renew only after they are paid or resumed, or never again.
         Unpaid | Paused | Cancelled | Expired => false,
     };
     let earliest = now.max(subscription.starts_at);

@@ -18,13 +18,13 @@ use crate::values::Timestamp;
 
 /// Subscriptions that are due, and the change sets of their steps.
 pub(super) struct DuePage {
-    /// The position of the last subscription.
+    /// The position of the last subscription of the page.
     last: Position,
-    /// True if more subscriptions are due after it.
+    /// True if more subscriptions are due after the last one.
     more: bool,
     now: Timestamp,
     sets: Vec<ChangeSet>,
-    /// The step of each set.
+    /// The step that belongs to each change set.
     steps: Vec<DueStep>,
 }
 

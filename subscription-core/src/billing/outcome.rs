@@ -48,11 +48,11 @@ pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Time
     let billing = billing(subscription);
     billing.next_action_at = next_action_at;
     let of_changes = least(billing.credit_of_changes, billing.credit);
-    // One 0, which is not stored.
+    // Every 0 becomes the same `ZERO`, which is not stored.
     billing.credit_of_changes = if of_changes.is_zero() { Amount::ZERO } else { of_changes };
 }
 
-/// The billing state of a subscription, which is created if there is none.
+/// The billing state of a subscription. It is created if the subscription has none.
 pub(super) fn billing(subscription: &mut Subscription) -> &mut BillingState {
     subscription.billing.get_or_insert_default()
 }

@@ -42,7 +42,7 @@ impl Billing {
         let now = self.service.now();
         let mut asks = false;
         let mut payments = None;
-        // Due steps come first here, because the execution of the change takes them first too.
+        // Due steps are applied first, because the execution of the change takes them first too.
         while let Some(step) = self.service.rules().step(&subscription, now) {
             let mut outcome = step.outcome;
             if let Some(start) = outcome.charged_period(&subscription) {

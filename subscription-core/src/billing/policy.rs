@@ -57,10 +57,10 @@ named_enum! {
     /// The state of a subscription once no retry of a failed payment is left.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub enum AfterDunning {
-        /// It grants no access until it is paid.
+        /// The subscription is `unpaid`: it grants no access until it is paid.
         #[default]
         Unpaid = "unpaid",
-        /// It ends.
+        /// The subscription ends.
         Expired = "expired",
     }
 }
@@ -69,10 +69,10 @@ named_enum! {
     /// When a subscription becomes active.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
     pub enum Activation {
-        /// At its start.
+        /// At the start of the subscription.
         #[default]
         AtStart = "at_start",
-        /// When its first payment is made; if none is made within 23 hours, it expires.
+        /// When the first payment of the subscription is made. A subscription without a payment after 23 hours expires.
         OnPayment = "on_payment",
     }
 }

@@ -148,14 +148,15 @@ pub fn change_plan(
     Some(outcome(subscription, next, side_effects, policy, now))
 }
 
-/// True if the discount stays after a change of the terms: it ends with the plan, the billing cycle and the currency.
+/// True if the discount stays after a change of the terms. Another plan, billing cycle or currency ends it.
 fn keeps_discount(old: &Terms, new: &Terms) -> bool {
     old.subscription_plan_id == new.subscription_plan_id
         && old.billing_cycle == new.billing_cycle
         && old.currency == new.currency
 }
 
-/// Sets the plan, the billing cycle, the price and the quantity of a subscription. The discount ends with other terms.
+/// Sets the plan, the billing cycle, the price and the quantity of a subscription. Another plan, billing cycle or
+/// currency ends the discount.
 pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
     let keeps = subscription.terms().is_none_or(|old| keeps_discount(&old, &terms));
     subscription.subscription_plan_id = terms.subscription_plan_id;

@@ -63,13 +63,13 @@ impl Billing {
         &self.service
     }
 
-    /// A clone whose events name this actor.
+    /// A clone of this `Billing` whose events name this actor.
     #[must_use]
     pub fn by(&self, actor: Actor) -> Self {
         Self { service: self.service.by(actor), policy: Arc::clone(&self.policy) }
     }
 
-    /// A clone with other rules, for tests that plant faults in them.
+    /// A clone of this `Billing` with other rules, for tests that plant faults in the rules.
     #[doc(hidden)]
     #[must_use]
     pub fn with_rules(&self, rules: impl Rules + 'static) -> Self {

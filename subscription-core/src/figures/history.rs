@@ -206,7 +206,7 @@ impl HistoryFold {
         let mut users = HashMap::<_, u64, RandomState>::default();
         let data = &mut months.data;
         for (id, paid) in &self.paid {
-            // A deleted subscription counts as a user of its own.
+            // The user of a deleted subscription is not known: the id of the subscription stands for a user.
             let (user, ends_at) = subscriptions.0.get(id).copied().unwrap_or((*id, i64::MAX));
             let paying = users.entry(user).or_default();
             *paying |= if paid.earliest < ends_at { EARLIER } else { 0 };

@@ -38,7 +38,7 @@ pub struct MoneyNow {
     pub trial: Total,
 }
 
-/// A plan and the subscriptions to it that count.
+/// A plan, and the number and the revenue of its subscriptions that count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "defined in the guide")]
 pub struct PlanNow {
@@ -74,8 +74,8 @@ pub(super) fn change<T>(
     }
 }
 
-/// The value of a period less the discount, if the discount has reduced the running period; on trial, if it will reduce
-/// the first one.
+/// The value of a period less the discount. `None` if no discount has reduced the running period or, on trial, will
+/// reduce the first period.
 fn reduced(
     held: &Subscription,
     price: Amount,

@@ -26,8 +26,8 @@ const NOW_KEPT: Duration = Duration::from_mins(1);
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
 /// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Between these bounds, figures are cached for this number times the time that it took to read them: a small store
-/// has fresh figures, and a large store is not read often.
+/// Between these bounds, figures are cached for this number times the time that it took to read them: those of a small
+/// store are fresh, and a large store is not read often.
 const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
@@ -100,7 +100,7 @@ impl Figures {
             return Ok(figures);
         }
         let _turn = self.0.reading.lock().await;
-        // Another caller may have read them meanwhile.
+        // Another caller may have read the figures while this one waited.
         if let Some(figures) = self.fresh(cache, kept) {
             return Ok(figures);
         }

@@ -17,7 +17,7 @@ pub struct NewPayment {
     pub amount: Amount,
     pub currency: Currency,
     pub external_payment_id: Option<ExternalId>,
-    /// The first status, which may be any; pending if `None`.
+    /// The first status, which may be any. If `None`, the payment is pending.
     pub status: Option<PaymentStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
@@ -130,7 +130,7 @@ pub struct PaymentChanges {
     pub amount: Option<Amount>,
     pub currency: Option<Currency>,
     pub external_payment_id: Field<ExternalId>,
-    /// The next status, which the lifecycle must allow.
+    /// The new status, if the lifecycle allows the change.
     pub status: Option<PaymentStatus>,
     /// Replaces all of [`Payment::metadata`](super::Payment::metadata).
     pub metadata: Field<Metadata>,

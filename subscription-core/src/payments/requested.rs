@@ -27,15 +27,15 @@ named_enum! {
 pub struct RequestedPayment {
     /// The purpose of the payment.
     pub kind: PaymentKind,
-    /// The start of the period that it pays for.
+    /// The start of the period that the payment pays for.
     pub period_start: Timestamp,
-    /// The end of that period; `None` if the period has no end.
+    /// The end of the period that the payment pays for; `None` if the period has no end.
     pub period_end: Option<Timestamp>,
     /// The earliest moment at which the payment is to be collected.
     pub due_at: Timestamp,
     /// The number of the present attempt to collect the payment, from 1.
     pub attempt: u32,
-    /// When a failed payment is to be collected again; `None` if it is not.
+    /// When a failed payment is to be collected again; `None` if it is not to be collected again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt_at: Option<Timestamp>,
     /// The number of attempts that were made by the schedule of retries. Not shown.
@@ -103,12 +103,13 @@ impl super::Payment {
         self.asked.as_ref().map(|asked| asked.kind)
     }
 
-    /// The start of the period that it pays for; `None` if it pays for no period.
+    /// The start of the period that the payment pays for; `None` if it pays for no period.
     pub fn period_start(&self) -> Option<Timestamp> {
         self.asked.as_ref().map(|asked| asked.period_start)
     }
 
-    /// The end of that period; `None` if the period has no end, or there is no period.
+    /// The end of the period that the payment pays for; `None` if the period has no end, or if the payment pays for no
+    /// period.
     pub fn period_end(&self) -> Option<Timestamp> {
         self.asked.as_ref().and_then(|asked| asked.period_end)
     }
@@ -123,7 +124,7 @@ impl super::Payment {
         self.to_collect().map(|asked| asked.attempt)
     }
 
-    /// When a failed payment is to be collected again; `None` if it is not.
+    /// When a failed payment is to be collected again; `None` if it is not to be collected again.
     pub fn next_attempt_at(&self) -> Option<Timestamp> {
         self.to_collect().and_then(|asked| asked.next_attempt_at)
     }

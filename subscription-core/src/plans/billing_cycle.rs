@@ -104,7 +104,7 @@ impl BillingCycle {
         self.0
     }
 
-    /// The names of all cycles that have one.
+    /// The names of all cycles that have a name.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|(name, ..)| *name)
     }

@@ -123,7 +123,7 @@ impl NewPlan {
     }
 }
 
-/// Checks that the slug does not have the form of a plan's id.
+/// Checks that the slug does not look like the id of a plan.
 fn check_slug(slug: &Slug) -> Result<(), Fault> {
     if slug.as_str().parse::<PlanId>().is_err() {
         return Ok(());

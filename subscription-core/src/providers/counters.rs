@@ -34,7 +34,7 @@ pub struct Counters {
     pub signatures_refused: u64,
     /// Webhooks of types that are not followed.
     pub unlisted: u64,
-    /// Observations after which a user has a second live subscription, although the service allows only one.
+    /// Observations after which a user has a second live subscription, although the service allows a user only one.
     pub second_live: u64,
     /// Linked objects for which a sync found a change while no event of the object was open.
     pub drift: u64,

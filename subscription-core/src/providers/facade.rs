@@ -30,7 +30,7 @@ pub struct Providers {
     pub(super) manual_sync_allowance: Arc<Allowance>,
 }
 
-/// A source, with its state in this process.
+/// A source, with the state that this process has for it.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(super) source: ProviderAccount,

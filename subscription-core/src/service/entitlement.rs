@@ -28,7 +28,7 @@ pub struct Entitlement {
 pub struct Grant {
     /// The subscription.
     pub subscription: Arc<Subscription>,
-    /// Its plan.
+    /// The plan of the subscription.
     pub plan: Arc<Plan>,
 }
 

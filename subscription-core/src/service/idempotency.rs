@@ -41,7 +41,7 @@ impl IdempotentRequest {
     }
 }
 
-/// The decision on a request: its record, and what is written with the record if the request changes it.
+/// The decision on a request: the record of the request, and what is written with the record if the request changes it.
 pub(super) struct Decision<T> {
     pub(super) record: Arc<T>,
     pub(super) write: Option<(Change, ChangeSet)>,
@@ -63,7 +63,7 @@ impl SubscriptionService {
                 })
                 .await?
                 .items;
-            // Another process may have deleted a record, and a new request may have used its key since.
+            // Another process may have deleted an expired record, and a new request may have used its key since.
             let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
             let deletes = expired.iter().map(|record| Delete {
                 key: Key::Idempotency(record.key.clone()),
@@ -149,8 +149,8 @@ impl SubscriptionService {
     }
 }
 
-/// The guard that the stored idempotency record has expired. Its version alone does not say so: a key that is
-/// used again after its record was deleted begins at the first version again.
+/// The guard that the stored idempotency record has expired. The version of the record does not show this: a key that
+/// is used again after its record was deleted begins at the first version again.
 fn still_expired(key: &IdempotencyKey, by: Timestamp) -> Guard {
     Guard::Expired { key: key.clone(), by }
 }

@@ -1,6 +1,6 @@
 //! The service: its builder, and the commits of records with their events.
 //!
-//! The methods are in `plans`, `subscriptions` and `payments`. Each one loads, decides and commits; if another
+//! The methods are in `plans`, `subscriptions` and `payments`. Each method loads, decides and commits; if another
 //! writer was faster, it loads and decides again.
 
 mod checkout;
@@ -98,7 +98,7 @@ impl ServiceBuilder {
     }
 
     /// Refuses a new subscription if the user already has a live one: any live subscription, or one to the same
-    /// product.
+    /// product, as `per` says.
     pub fn one_live_per(mut self, per: OneLivePer) -> Self {
         self.0.one_live_per = Some(per);
         self
@@ -125,7 +125,7 @@ impl ServiceBuilder {
 pub struct Created<T> {
     /// The record as it was when it was created.
     pub record: Arc<T>,
-    /// True if an earlier request with the same key created it.
+    /// True if an earlier request with the same key created the record.
     pub replayed: bool,
 }
 
@@ -223,8 +223,8 @@ impl SubscriptionService {
         Ok(count)
     }
 
-    /// Removes the events up to and including this sequence from the feed. Call it once every reader has read
-    /// them.
+    /// Removes the events up to and including this sequence from the feed. Call this method once every reader has read
+    /// these events.
     pub async fn forget_events(&self, up_to: u64) -> Result<(), Error> {
         let changes = ChangeSet { forget_events: Some(up_to), ..ChangeSet::default() };
         self.store().commit(changes).await.map_err(Error::Store)
@@ -315,7 +315,7 @@ impl SubscriptionService {
         }
     }
 
-    /// A new event of the service's actor.
+    /// A new event, which names the service's actor.
     pub(crate) fn event(
         &self,
         subject: Subject,

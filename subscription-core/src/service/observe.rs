@@ -82,8 +82,8 @@ impl SubscriptionService {
         Ok(ObservedChanges { changes, is_second_live })
     }
 
-    /// Sets the `live_key` of an observed subscription (a user has at most one live subscription with it), unless
-    /// another live subscription has it. Returns false if both are live.
+    /// Sets the `live_key` of an observed subscription, with which a user has at most one live subscription, unless
+    /// another live subscription has this key. Returns false if both subscriptions are live.
     async fn follow_live_key(
         &self,
         before: Option<&Subscription>,

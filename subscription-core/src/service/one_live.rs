@@ -1,4 +1,4 @@
-//! The limit of one live subscription for each user, or for each user and product, if a setting requests it.
+//! The limit of one live subscription for each user, or for each user and product, if a setting requires this limit.
 
 use super::{RuleDecision, SubscriptionService};
 use crate::error::{Conflict, Error};
@@ -18,14 +18,14 @@ named_enum! {
     pub enum OneLivePer {
         /// All subscriptions of the user.
         User = "user",
-        /// A product: the plans with the same `product_id`. A plan without one is a product of its own.
+        /// A product: the plans with the same `product_id`. A plan without a `product_id` is a product of its own.
         Product = "product",
     }
 }
 
 impl SubscriptionService {
-    /// Gives a new subscription its live key, which only one subscription can have. If another subscription has the
-    /// key, it expires in the same commit if it has ended; if it is live, the result is a conflict.
+    /// Gives a new subscription its live key, which only one subscription can have. If the subscription that has the
+    /// key has ended, it expires in the same commit; if it is live, the result is a conflict.
     pub(super) async fn claim_live_key(
         &self,
         new: &mut Subscription,

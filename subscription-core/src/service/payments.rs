@@ -37,7 +37,7 @@ impl SubscriptionService {
             let paid_for = self.referenced_subscription(new.subscription_id).await;
             let id = PaymentId::new(now, self.randomness())?;
             let paid_for_cycle = paid_for.as_ref().map(|paid_for| paid_for.billing_cycle);
-            // If there is no such subscription, the rest is still checked, to return all faults at once.
+            // If the subscription does not exist, the rest of the input is still checked, to return all faults at once.
             let cycle = paid_for_cycle.unwrap_or(BillingCycle::MONTHLY);
             let payment = Payment::create(new.clone(), cycle, id, now).map_err(Error::Invalid);
             let (paid_for, payment) = Error::all_faults(paid_for, payment)?;
@@ -162,7 +162,8 @@ impl SubscriptionService {
                     paid_for.as_ref().map_or(ManagedBy::Caller, |paid_for| paid_for.managed_by);
                 let on_clock = paid_for.filter(|_| by == ManagedBy::Clock);
                 let (Some(paid_for), Some(asked)) = (on_clock, current.to_collect()) else {
-                    // Callers manage a payment that pays for no period, even if the clock manages its subscription.
+                    // A payment that pays for no period is managed by callers, even if the clock manages its
+                    // subscription.
                     let is_theirs = by == ManagedBy::Provider || current.is_mirrored();
                     let by = if is_theirs { ManagedBy::Provider } else { ManagedBy::Caller };
                     let managed = Managed { by, fields: Vec::new() };

@@ -23,14 +23,14 @@ const TRIES_MAX: u32 = 64;
 /// After this number of lost tries there is a pause before each further try.
 const PAUSE_FROM: u32 = 3;
 
-/// A function that waits for a span of time.
+/// A function that waits for a span of time, with the timer of the caller's runtime.
 pub type Pause = fn(Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The number of queues.
 const QUEUES: usize = 64;
-/// The longest first pause. The longest pause doubles with each further try, up to [`PAUSE_MAX`].
+/// The longest time that the first pause can last. This limit doubles with each further pause, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
-/// The longest pause before any try.
+/// The longest time that any pause can last.
 const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 /// The queues of a service.
@@ -84,7 +84,8 @@ pub(crate) struct WriterTurn<'q> {
     _writer: Writer<'q>,
 }
 
-/// Counts a writer while it waits or has its turn. If its future is dropped, it is no longer counted.
+/// Counts a writer while it waits or has its turn. If the future of the writer is dropped, the writer is no longer
+/// counted.
 #[derive(Debug)]
 struct Writer<'q>(&'q WriterQueue);
 

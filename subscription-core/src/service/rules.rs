@@ -20,7 +20,7 @@ use crate::values::{Amount, Currency, FaultCode, Faults, Field, InvalidValue, Ti
 pub struct RuleDecision {
     /// The subscription.
     pub subscription: Subscription,
-    /// The change, for its event.
+    /// The change that the event of the subscription reports.
     pub change: Change,
     /// The payment to request; `None` if no payment is requested.
     pub ask: Option<PaymentRequest>,
@@ -29,7 +29,7 @@ pub struct RuleDecision {
 }
 
 impl RuleDecision {
-    /// The decision to write a subscription, and nothing with it.
+    /// The decision to write a subscription, and nothing else with it.
     pub const fn of(subscription: Subscription, change: Change) -> Self {
         Self { subscription, change, ask: None, cancels_open_payments: false }
     }
@@ -40,9 +40,9 @@ impl RuleDecision {
 pub struct PaymentRequest {
     /// The purpose of the payment.
     pub kind: PaymentKind,
-    /// The start of the period.
+    /// The start of the period that the payment is for.
     pub period_start: Timestamp,
-    /// The end of the period; `None` if it has none.
+    /// The end of the period that the payment is for; `None` if the period has no end.
     pub period_end: Option<Timestamp>,
     /// The amount to collect: more than 0.
     pub amount: Amount,
@@ -64,9 +64,10 @@ pub struct PaymentRequest {
 /// The state of a subscription's other payments for periods, when one payment is reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherPayments {
-    /// True if one of them is [behind](Payment::is_behind).
+    /// True if one of these payments is [behind](Payment::is_behind).
     pub behind: bool,
-    /// True if a payment that is behind will be tried: it has not failed, or it has a next attempt.
+    /// True if one of these payments is behind and will be collected again: it has not failed, or it has a next
+    /// attempt.
     pub to_try: bool,
 }
 
@@ -94,23 +95,23 @@ named_enum! {
     /// A step that a subscription takes by the clock.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum StepKind {
-        /// It ended.
+        /// The subscription ended.
         Ended = "ended",
-        /// It started.
+        /// The subscription started.
         Started = "started",
-        /// Its plan changed, as scheduled.
+        /// The plan of the subscription changed, as scheduled.
         PlanChanged = "plan_changed",
-        /// It paused, as scheduled.
+        /// The subscription paused, as scheduled.
         Paused = "paused",
         /// Periods were skipped, because too many were missed.
         PeriodsSkipped = "periods_skipped",
         /// A period started.
         PeriodStarted = "period_started",
-        /// Its pause ended.
+        /// The pause of the subscription ended.
         Resumed = "resumed",
-        /// It expired, because its first payment was not made in time.
+        /// The subscription expired, because its first payment was not made in time.
         Lapsed = "lapsed",
-        /// It became unpaid or expired, because no retry is left.
+        /// The subscription became unpaid or expired, because no retry is left.
         DunningEnded = "dunning_ended",
         /// The subscriber is to be reminded of the end of the trial or of the renewal.
         Reminded = "reminded",
@@ -124,7 +125,7 @@ named_enum! {
 /// A step that a subscription takes by the clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The moment at which it was due.
+    /// The moment at which the step was due.
     pub at: Timestamp,
     /// The kind of step.
     pub kind: StepKind,

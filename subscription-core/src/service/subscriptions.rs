@@ -38,7 +38,7 @@ impl SubscriptionService {
             .create(Operation::CreateSubscription, idempotency.into(), new, |now| async move {
                 let user = self.referenced_user(new.user_id).await;
                 let plan = self.referenced_plan(new.subscription_plan_id).await;
-                // If there is no such plan, the rest is still checked, to return all faults at once.
+                // If the plan does not exist, the rest of the input is still checked, to return all faults at once.
                 let cycle = plan.as_ref().map_or(BillingCycle::MONTHLY, |plan| plan.billing_cycle);
                 let id = SubscriptionId::new(now, self.randomness())?;
                 let mut new = new.clone();

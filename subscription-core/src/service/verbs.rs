@@ -23,19 +23,19 @@ struct Request {
 /// A method that names a user changes only a subscription of that user. The subscription of another user is
 /// [`Error::NotFound`], like an unknown subscription.
 impl SubscriptionService {
-    /// Cancels a subscription at the end of its period: see [`Subscription::cancel`]. Cancelling it again
-    /// changes nothing.
+    /// Cancels a subscription at the end of its period: see [`Subscription::cancel`]. To cancel it again changes
+    /// nothing.
     pub async fn cancel(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
         self.act(id, Action::Cancel(None)).await
     }
 
-    /// Undoes the cancellation of a subscription before it ends, or ends its pause: see
-    /// [`Subscription::resume`]. Resuming it again changes nothing.
+    /// Undoes the cancellation of a subscription before it ends, or ends its pause: see [`Subscription::resume`]. To
+    /// resume it again changes nothing.
     pub async fn resume(&self, id: SubscriptionId) -> Result<Arc<Subscription>, Error> {
         self.act(id, Action::Resume).await
     }
 
-    /// Applies a verb to a subscription. Applying it again changes nothing.
+    /// Applies a verb to a subscription. To apply it again changes nothing.
     pub async fn act(
         &self,
         id: SubscriptionId,

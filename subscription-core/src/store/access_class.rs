@@ -54,7 +54,7 @@ impl AccessClass {
     }
 }
 
-/// The condition under which a class can have records of a list.
+/// The condition under which records of a list can be in a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayContain {
     /// At any time.

@@ -39,7 +39,7 @@ pub struct CacheInvalidator {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// The latest known version. An earlier version does not enter the cache again.
+    /// The latest known version of the record. An earlier version does not enter the cache again.
     version: Version,
     record: Option<Record>,
 }
@@ -80,7 +80,7 @@ impl CacheInvalidator {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// The number of reads that were forwarded to the store.
+    /// The number of reads whose record was not in the cache, so that the store was read.
     pub fn misses(&self) -> u64 {
         self.misses.load(Ordering::Relaxed)
     }
@@ -104,7 +104,7 @@ impl CacheInvalidator {
     fn put(&self, key: Key, version: Version, record: Option<Record>) {
         self.records.entry(key).and_compute_with(|known| match known {
             Some(known) if known.value().version > version => Op::Nop,
-            // An invalidation of a version that is in the cache is ignored.
+            // An invalidation is ignored if its version is in the cache already.
             Some(known) if known.value().version == version && record.is_none() => Op::Nop,
             _ => Op::Put(Entry { version, record }),
         });

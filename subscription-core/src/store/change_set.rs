@@ -14,14 +14,15 @@ use crate::values::{PlanId, SubscriptionId, Timestamp, UserId, Version};
 pub struct ChangeSet {
     /// Conditions that must hold for the set to be committed.
     pub guards: Vec<Guard>,
-    /// Records to write. The version of each is one more than the version that was read; a new record has
+    /// Records to write. The version of each record is one more than the version that was read; a new record has
     /// [`Version::FIRST`].
     pub writes: Vec<Record>,
     /// Records to delete.
     pub deletes: Vec<Delete>,
     /// Events, which enter the feed in this order.
     pub events: Vec<Event>,
-    /// Removes the events up to and including this sequence from the feed; `None` removes no events.
+    /// The sequence up to which events are removed from the feed, the event with this sequence included; `None` removes
+    /// no events.
     pub forget_events: Option<u64>,
 }
 

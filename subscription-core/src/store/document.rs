@@ -17,7 +17,7 @@ use crate::values::{DocumentId, InvalidValue, Label, Timestamp, Version};
 pub struct Document {
     /// The key of the document.
     pub key: DocumentKey,
-    /// The number of times it has been written.
+    /// The number of times that the document was written.
     pub version: Version,
     /// The id of the record that the document belongs to, for lists by owner; `None` if there is no owner.
     pub owner: Option<Uuid>,
@@ -30,7 +30,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// The longest body, in bytes. A change set with a longer one is refused.
+    /// The longest body, in bytes. A change set with a longer body is refused.
     pub const BODY_BYTES_MAX: usize = 65_536;
 }
 

@@ -12,7 +12,7 @@ pub enum StoreError {
     /// The record no longer has the version that the change set was made for: read it again and decide again.
     #[error("{0} has changed meanwhile")]
     Conflict(Key),
-    /// Another record has the same value, and the value must be unique.
+    /// Another record has this value, which must be unique.
     #[error("another record has this {0}")]
     Taken(Unique),
     /// Subscriptions refer to the plan.
@@ -24,7 +24,7 @@ pub enum StoreError {
     /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
     #[error("the database is unavailable")]
     Unavailable(#[source] Cause),
-    /// The store has data that cannot be read, or returned a response that makes no sense.
+    /// The store has data that cannot be read, or returned a response that cannot be right.
     #[error("the database is damaged")]
     Damaged(#[source] Cause),
 }

@@ -31,7 +31,7 @@ impl EventQuery {
         Self { after, limit, subject: None, types: Vec::new() }
     }
 
-    /// True if the event has the record and one of the types that the query requests.
+    /// True if the event is about the requested record, and its type is one of the requested types.
     pub fn admits(&self, event: &Event) -> bool {
         (self.subject.is_none() || event.subject.uuid() == self.subject)
             && (self.types.is_empty() || self.types.iter().any(|types| types.admits(event)))
@@ -53,7 +53,8 @@ crate::with_fields! {
 pub struct EventPage {
     /// The events.
     pub items: Vec<RecordedEvent>,
-    /// The sequence up to which the feed was read. The next page begins after it, even if this page is empty.
+    /// The sequence up to which the feed was read. The next page begins after this sequence, even if this page is
+    /// empty.
     pub reached: u64,
     /// The sequence of the first event that is not deleted; `last` + 1 if all events are deleted.
     pub first_kept: u64,

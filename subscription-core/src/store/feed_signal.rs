@@ -71,7 +71,7 @@ impl<S: Store, F: Fn() + Send + Sync> Store for FeedSignal<S, F> {
     }
 }
 
-/// True if the events of a commit may be in the feed: it succeeded, or its outcome is unknown.
+/// True if the events of a commit may be in the feed: the commit succeeded, or its outcome is unknown.
 const fn may_be_taken(outcome: &Result<(), StoreError>) -> bool {
     matches!(outcome, Ok(()) | Err(StoreError::Unavailable(_)))
 }

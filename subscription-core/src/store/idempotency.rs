@@ -40,7 +40,8 @@ impl fmt::Debug for IdempotencyToken {
     }
 }
 
-/// The idempotency key of a request: a second request with the key changes nothing and returns the first one's result.
+/// The idempotency key of a request: a second request with the same key changes nothing and returns the result of the
+/// first request.
 ///
 /// Choose a key for each request (an order, a row), not for a customer and a plan. Until the key expires, a request
 /// with it returns the record as the first request left it, even if that record has ended or was deleted since.
@@ -85,7 +86,7 @@ pub struct IdempotencyKey {
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// 1 for the first request with the key, and one more for each request after the record had expired.
+    /// The version: 1 for the first request with the key, and 1 more for each request after the record had expired.
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],

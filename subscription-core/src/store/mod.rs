@@ -254,8 +254,8 @@ fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> 
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Implements the methods of a pointer to a store. They return the future of the inner store itself, without a second
-/// future around it.
+/// Implements the methods of a pointer to a store. The methods return the future of the inner store itself, without a
+/// second future around it.
 macro_rules! passed_on {
     ($($method:ident $(<$life:lifetime>)? ($argument:ident: $type:ty) -> $answer:ty;)+) => {$(
         fn $method<'a, $($life,)? 'f>(&'a self, $argument: $type) -> BoxFuture<'f, $answer>

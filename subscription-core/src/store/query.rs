@@ -26,7 +26,7 @@ pub enum Direction {
     Descending,
 }
 
-/// The largest number of records on a page: 1 to 200, by default 50. Only the figures are read in pages of 1,000.
+/// The largest number of records on a page: 1 to 200, by default 50. Only the figures are computed from pages of 1,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageLimit(u16);
 

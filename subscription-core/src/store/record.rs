@@ -79,7 +79,7 @@ pub trait Kind: Sized + Send + Sync + 'static {
     /// Converts the record to a [`Record`].
     fn into_record(self: Arc<Self>) -> Record;
 
-    /// The record; `None` if it is of another kind.
+    /// The record of this kind; `None` if `record` is of another kind.
     fn from_record(record: Record) -> Option<Arc<Self>>;
 }
 
@@ -186,7 +186,7 @@ impl fmt::Display for Key {
             Self::User(id) => Subject::User(*id).fmt(f),
             Self::Session(id) => Subject::Session(*id).fmt(f),
             Self::Client(id) => Subject::Client(id.clone()).fmt(f),
-            // The key that the client chose must not be logged.
+            // The key of an idempotency record is not shown, because it must not be logged.
             Self::Idempotency(key) => write!(f, "the idempotency record of a {}", key.operation),
             Self::Document(key) => write!(f, "{} {}", key.collection, key.id),
         }

@@ -14,7 +14,7 @@ use crate::values::as_text::named_enum;
 
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
-    /// Receives a call that took the time `took`, and its error if it failed or was refused. For
+    /// Receives the time that a call took, and its error if the call failed or was refused. For
     /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of a set that was refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 

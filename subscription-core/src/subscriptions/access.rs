@@ -40,8 +40,8 @@ impl Subscription {
         self.status.grants_access() && self.phase_at(now) == Phase::Current
     }
 
-    /// True if access has begun or ended since the last write, only because time has passed. The value of `is_active`
-    /// that is shown then differs from the stored value, although the version is the same.
+    /// True if access has begun or ended since the last write, only because time has passed. Then the `is_active` that
+    /// is shown differs from the stored one, although the version is the same.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
         self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
     }

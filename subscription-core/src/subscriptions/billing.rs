@@ -12,7 +12,7 @@ use crate::values::decimal::whole_number;
 use crate::values::{Amount, Currency, FaultCode, HttpsUrl, InvalidValue, PlanId, Timestamp};
 
 named_enum! {
-    /// The manager of a subscription: it changes the status, and starts the periods.
+    /// The party that changes the status of a subscription and starts its periods.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ManagedBy {
         /// The callers of the service, by updates.
@@ -104,7 +104,7 @@ pub struct BillingState {
     /// The currency of price and credit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub currency: Option<Currency>,
-    /// The amount that is owed to the subscriber. It reduces the payments for the next periods.
+    /// The amount that is owed to the subscriber as credit. It reduces the payments for the next periods.
     pub credit: Amount,
     /// When the free trial ends, or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,14 +118,14 @@ pub struct BillingState {
     /// The time since which the subscription has had a failed payment that is not paid yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_due_since: Option<Timestamp>,
-    /// When the next step of the clock is due; `None` if there is none.
+    /// When the next step of the clock is due; `None` if no step follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_action_at: Option<Timestamp>,
     /// The change that happens at the next renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_change: Option<ScheduledChange>,
-    /// The value of the running period: price times quantity, less the discount, at its start or at its last proration,
-    /// less payments that were cancelled or refunded; 0 in a trial. Not shown.
+    /// The value of the running period: price times quantity less the discount, as it was at the start of the period or
+    /// at the last proration, less payments that were cancelled or refunded; 0 in a trial. Not shown.
     pub period_value: Amount,
     /// The part of the credit that comes from changes of plan, which turned paid time into credit. Not shown.
     #[serde(skip_serializing_if = "Amount::is_zero")]
@@ -201,9 +201,9 @@ pub struct Terms {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledChange {
-    /// Another plan, price, cycle or quantity.
+    /// The subscription gets another plan, price, cycle or quantity.
     ChangePlan(Terms),
-    /// A pause.
+    /// The subscription pauses.
     Pause {
         /// When the pause ends by itself; `None` if no time is set.
         resumes_at: Option<Timestamp>,
@@ -239,7 +239,7 @@ impl Subscription {
 }
 
 impl BillingState {
-    /// Clears all fields that the clock would act on.
+    /// Clears all fields that would make the clock act.
     pub fn stop(&mut self) {
         self.next_action_at = None;
         self.scheduled_change = None;
@@ -314,6 +314,6 @@ of_billing! {
     resumes_at: Timestamp;
     /// The time since which the subscription has had a failed payment that is not paid yet.
     past_due_since: Timestamp;
-    /// When the next step of the clock is due; `None` if there is none.
+    /// When the next step of the clock is due; `None` if no step follows.
     next_action_at: Timestamp;
 }

@@ -10,21 +10,22 @@ use crate::values::{Amount, FaultCode, Fields, InputError, InvalidValue};
 /// The largest number of periods of a discount.
 const PERIODS_MAX: u32 = 120;
 
-/// A discount of a subscription that the clock bills. It reduces whole periods, and counts those that it has reduced.
+/// A discount of a subscription that the clock bills. It reduces the price of whole periods, and counts the periods
+/// that it has reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discount {
     /// The reduction of each period.
     pub off: Reduction,
-    /// The number of periods that it reduces; `None` if it has no end.
+    /// The number of periods that the discount applies to; `None` if it has no end.
     pub periods: Option<u32>,
-    /// The number of periods that it has reduced.
+    /// The number of periods that the discount has reduced.
     pub used: u32,
-    /// True if it reduced the running period.
+    /// True if the discount has reduced the running period.
     pub applied: bool,
 }
 
 impl Discount {
-    /// The number of periods that it will still reduce; `None` if it has no end.
+    /// The number of further periods that the discount applies to; `None` if it has no end.
     pub fn periods_left(&self) -> Option<u32> {
         self.periods.map(|periods| periods.saturating_sub(self.used))
     }
@@ -39,7 +40,7 @@ impl Discount {
         ShownDiscount { percent, amount, periods, periods_left: self.periods_left(), applied }
     }
 
-    /// True if the numbers can come from this service.
+    /// True if the numbers are within the limits, so that the discount can come from this service.
     pub(crate) fn is_sound(&self) -> bool {
         let is_positive = !matches!(self.off, Reduction::Amount(amount) if amount.is_zero());
         let counts =
@@ -63,7 +64,7 @@ pub struct ShownDiscount {
 pub struct NewDiscount {
     /// The reduction of each period.
     pub off: Reduction,
-    /// The number of periods that it reduces: 1 to 120, or `None` for a discount without an end.
+    /// The number of periods that the discount applies to: 1 to 120, or `None` for a discount without an end.
     pub periods: Option<u32>,
 }
 

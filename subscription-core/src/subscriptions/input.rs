@@ -22,7 +22,8 @@ pub struct NewSubscription {
     pub external_subscription_id: Option<ExternalId>,
     /// The billing cycle; if `None`, the plan's.
     pub billing_cycle: Option<BillingCycle>,
-    /// The first status, which may be any. If `None`, it is pending before `starts_at`, else active.
+    /// The first status, which may be any. If `None`: before `starts_at` the subscription is pending, then it is on
+    /// trial if it has a trial, else active.
     pub status: Option<SubscriptionStatus>,
     /// `false` blocks access; with `None`, status and time decide.
     pub is_active: Option<bool>,
@@ -54,7 +55,7 @@ pub struct NewSubscription {
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
-    /// A discount from the first period on. If the input has a status, from the next period on.
+    /// A discount from the first period on; from the next period on, if the input has a status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discount: Option<NewDiscount>,
 }
@@ -140,9 +141,9 @@ pub struct SubscriptionChanges {
     pub external_subscription_id: Field<ExternalId>,
     /// The billing cycle from now on. If `None`, it is the cycle of the new plan; without a new plan it stays.
     pub billing_cycle: Option<BillingCycle>,
-    /// The next status, which the lifecycle must allow.
+    /// The new status, if the lifecycle allows the change.
     pub status: Option<SubscriptionStatus>,
-    /// `false` blocks access, `true` lifts the block.
+    /// `false` blocks access, `true` removes the block.
     pub is_active: Option<bool>,
     /// The next renewal. If no period of the schedule starts at this time, periods are counted from this time.
     pub renews_at: Field<Timestamp>,

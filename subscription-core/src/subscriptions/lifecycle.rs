@@ -6,21 +6,21 @@ use crate::values::{InvalidTransition, InvalidValue, Row, Timestamp};
 #[doc = include_str!("transitions.md")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubscriptionStatus {
-    /// It has not begun, or it waits for its first payment.
+    /// The subscription has not begun, or waits for its first payment.
     Pending,
-    /// It is in its free trial.
+    /// The subscription is in its free trial.
     OnTrial,
-    /// It is paid for.
+    /// The subscription is paid for.
     Active,
-    /// The last payment failed; it grants access while the payment is retried.
+    /// The last payment failed; the subscription grants access while the payment is retried.
     PastDue,
-    /// The retries have ended; it grants no access until it is paid.
+    /// The retries have ended; the subscription grants no access until it is paid.
     Unpaid,
-    /// Its owner has paused it; it grants no access.
+    /// The subscription is paused, and grants no access.
     Paused,
-    /// It will not renew; it grants access until `ends_at`.
+    /// The subscription will not renew; it grants access until `ends_at`.
     Cancelled,
-    /// It has ended.
+    /// The subscription has ended.
     Expired,
 }
 

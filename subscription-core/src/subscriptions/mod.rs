@@ -75,13 +75,13 @@ pub struct Subscription {
     /// The moment from which periods are counted, if it is not `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
-    /// The manager of the subscription: it changes the status, and starts the periods.
+    /// The party that changes the status of the subscription and starts its periods.
     #[serde(default)]
     pub managed_by: ManagedBy,
     /// The number of units that the subscription pays for.
     #[serde(default)]
     pub quantity: Quantity,
-    /// Its price, its credit and the times of its billing; `None` if none of them is set.
+    /// The price, the credit and the times of the subscription's billing; `None` if none of these is set.
     #[serde(skip)]
     pub billing: Option<Box<BillingState>>,
     /// A unique text of the user, or of the user and the product. It is set only if a setting allows a user only one
@@ -212,7 +212,7 @@ impl Subscription {
     ///
     /// - A subscription that is cancelled or expires gets its end.
     /// - A cancelled subscription that is resumed before its end gets back the end that it had before the
-    ///   cancellation.
+    ///   cancellation, unless its end was changed while it was cancelled.
     /// - A subscription that becomes `one_time` loses its renewal.
     /// - A `one_time` subscription that gets another cycle renews at the first start of a period after `now`.
     pub fn change(
@@ -237,7 +237,7 @@ impl Subscription {
             && let Some(found) = &mut state.cancelled
             && changes.ends_at.sets(current.ends_at.as_ref())
         {
-            // An end that is set while the subscription is cancelled is also its end after a resume.
+            // An end that is set while the subscription is cancelled stays after a resume.
             found.ends_at = changes.ends_at.or(None);
         }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
@@ -392,8 +392,8 @@ impl Subscription {
         }
     }
 
-    /// The faults of times before the start. With `only_start`, the caller sent only the start, so the faults name
-    /// `starts_at`.
+    /// The faults of times that are before the start. With `only_start`, the caller sent only the start, so the faults
+    /// name `starts_at`.
     fn misplaced(&self, only_start: bool) -> Faults {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {
@@ -421,7 +421,7 @@ fn before_start(
         })
 }
 
-/// The fault of a trial that ends at the start or before it.
+/// The fault of a trial whose end is not after the start.
 fn trial_before_start() -> Fault {
     let message = "must be after starts_at";
     InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at")

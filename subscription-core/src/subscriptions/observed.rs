@@ -30,9 +30,9 @@ pub struct ObservedSubscription {
 /// The next renewal as an observation reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
-    /// It renews at this moment.
+    /// The subscription renews at this moment.
     At(Timestamp),
-    /// It does not renew.
+    /// The subscription does not renew.
     None,
     /// The observation has no renewal date: a stored subscription keeps its renewal, and a new one has none.
     Kept,

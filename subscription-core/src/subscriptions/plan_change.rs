@@ -35,7 +35,7 @@ pub struct PlanChange {
     pub subscription_plan_id: Option<PlanId>,
     /// The billing cycle. If `None`, it is the cycle of the named plan; without a named plan it stays.
     pub billing_cycle: Option<BillingCycle>,
-    /// The quantity. If `None`, it stays.
+    /// The quantity. If `None`, the quantity stays.
     pub quantity: Option<Quantity>,
     /// When the change happens.
     pub effective: Effective,
@@ -84,35 +84,35 @@ impl PlanChange {
         Self { quantity: Some(quantity), ..Self::default() }
     }
 
-    /// The same change to this billing cycle.
+    /// This change, but to this billing cycle.
     #[must_use]
     pub const fn with_billing_cycle(mut self, cycle: BillingCycle) -> Self {
         self.billing_cycle = Some(cycle);
         self
     }
 
-    /// The same change to this quantity.
+    /// This change, but to this quantity.
     #[must_use]
     pub const fn with_quantity(mut self, quantity: Quantity) -> Self {
         self.quantity = Some(quantity);
         self
     }
 
-    /// The same change at the end of the running period.
+    /// This change, but at the end of the running period.
     #[must_use]
     pub const fn at_period_end(mut self) -> Self {
         self.effective = Effective::PeriodEnd;
         self
     }
 
-    /// The same change without a settlement of the running period: the new price counts from the next one on.
+    /// This change, but without a settlement of the running period: the new price applies from the next period on.
     #[must_use]
     pub const fn unprorated(mut self) -> Self {
         self.proration = Proration::None;
         self
     }
 
-    /// The same change, only if it still costs what an earlier quote says.
+    /// This change, but only if it still costs what an earlier quote says.
     #[must_use]
     pub const fn as_quoted(mut self, quote: &Quote) -> Self {
         let Quote { at, amount_due, next_amount, credit_after, .. } = *quote;
@@ -183,9 +183,9 @@ pub struct Quote {
     pub quantity: Quantity,
     /// The price of one unit after the change.
     pub price: Amount,
-    /// The start of the period that runs after the change; `None` if none runs.
+    /// The start of the period that is running after the change; `None` if no period is running.
     pub period_start: Option<Timestamp>,
-    /// The end of that period; `None` if it has none.
+    /// The end of the period that is running after the change; `None` if the period has no end.
     pub period_end: Option<Timestamp>,
     /// The lines, which add up to `amount_due` less the credit that the change adds; empty if the running period is not
     /// settled.
@@ -200,8 +200,8 @@ pub struct Quote {
     pub credit_after: Amount,
     /// When the next period starts and must be paid; `None` if the subscription does not renew.
     pub renews_at: Option<Timestamp>,
-    /// The amount of the next payment at these terms, after credit: at the renewal, or at the start of a subscription
-    /// that is pending. `None` if no payment follows.
+    /// The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a
+    /// subscription that is pending. `None` if no payment follows.
     pub next_amount: Option<Amount>,
     /// The discount of the subscription after the change.
     #[serde(serialize_with = "shown")]
@@ -241,7 +241,7 @@ pub(crate) enum Settlement {
     Unchanged,
     /// The change is scheduled for the next renewal.
     Scheduled,
-    /// The new terms hold at once, and are paid from the next period on.
+    /// The subscription gets the new terms at once, and pays them from the next period on.
     NextPeriod,
     /// The rest of the running period is settled.
     RunningPeriod,

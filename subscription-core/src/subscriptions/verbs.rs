@@ -32,8 +32,8 @@ pub enum Action {
     Cancel(Option<Effective>),
     /// Undoes a cancellation, ends a pause, or drops a scheduled pause.
     Resume,
-    /// The subscriber ends the subscription: at the end of its period, or at once if it grants no access. Payments
-    /// for time that was used stay due.
+    /// The subscriber ends the subscription: at the end of its period, or at once if it is pending, paused or unpaid.
+    /// Payments for time that was used stay due.
     Leave,
     /// The subscriber undoes a cancellation that the subscriber chose.
     Uncancel,
@@ -175,8 +175,8 @@ impl Subscription {
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
     /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A
-    /// cancelled subscription gets back the end that was set before the cancellation, if there was one, and continues
-    /// its trial.
+    /// cancelled subscription gets back the end that was set before the cancellation, if there was one and the end was
+    /// not changed since; and it continues its trial.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {

@@ -198,7 +198,7 @@ impl ManualClock {
 
     /// Moves the clock forwards by `span`.
     pub fn advance(&self, span: Duration) {
-        // Another thread may set the same clock: read and write in one step.
+        // Another thread may set the same clock, so the time is read and written in one step.
         self.0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| {
                 Some(Timestamp(now).saturating_add(span).0)

@@ -57,7 +57,7 @@ impl Amount {
         self.0.checked_mul(number.into())?.try_into().ok()
     }
 
-    /// The same value with at least `digits` digits after the point; unchanged if it would have too many digits.
+    /// This value with at least `digits` digits after the point; unchanged if it would have too many digits.
     #[must_use]
     pub fn with_digits(self, digits: u32) -> Self {
         let mut value = self.0;

@@ -9,7 +9,7 @@ use crate::values::clock::Timestamp;
 use crate::values::faults::InvalidValue;
 use crate::values::randomness::{Randomness, RandomnessUnavailable};
 
-/// A version 7 UUID. Its first 60 bits, without the version, are the moment `at` to the microsecond.
+/// A version 7 UUID. Its first 60 bits, not counting those of the version, are the moment `at` to the microsecond.
 pub(crate) fn time_ordered(
     at: Timestamp,
     source: &dyn Randomness,

@@ -271,7 +271,7 @@ impl<'a> Fields<'a> {
                 "is not a field of this input"
             };
             let refused = InvalidValue::new(FaultCode::UnknownField, message);
-            // The name comes from the caller and may be long: its start is enough to find the typo.
+            // The name comes from the caller and may be long: its first characters are enough to recognize it.
             self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
         }
         self.faults.into_result()?;

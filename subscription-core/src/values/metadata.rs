@@ -19,8 +19,8 @@ const VALUE_MAX: usize = 500;
 /// The metadata of a plan, a subscription or a payment: 1 to 20 keys of 1 to 40 characters, each with a value of at
 /// most 500 characters. Keys and values have no control characters. They stay in the order in which they were sent.
 ///
-/// The service neither interprets it nor filters by it. It should hold no personal data: every client that may
-/// read the record sees it, and it stays when the account of the record's user is deleted.
+/// The service neither interprets metadata nor filters by it. Metadata should hold no personal data: every client that
+/// may read the record sees it, and it stays when the account of the record's user is deleted.
 ///
 /// ```
 /// use subscription_core::{BillingCycle, Field, Metadata, NewPlan, PlanChanges};
@@ -70,7 +70,7 @@ impl Metadata {
         }
         let mut read: Vec<(Box<str>, Box<str>)> = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
-            // The key comes from the caller and may be long: its start is enough to find it.
+            // The key comes from the caller and may be long: its first characters are enough to recognize it.
             let field = || format!("{FIELD}.{}", key.chars().take(100).collect::<String>());
             if let Err(refused) = checked(&key, 1, KEY_MAX, false) {
                 let message = format!("is a key that {refused}");

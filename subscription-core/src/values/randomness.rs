@@ -72,7 +72,7 @@ impl Buffer {
                 self.left = rest;
                 Ok(())
             }
-            // The caller wants more bytes than the buffer holds.
+            // The caller needs more bytes than the buffer holds.
             Some(_) | None => getrandom::fill(into).map_err(RandomnessUnavailable::new),
         }
     }
@@ -84,7 +84,7 @@ impl Randomness for SystemRandomness {
     }
 
     fn fill_id(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        // A thread that is ending no longer has its buffer. It fetches the bytes directly.
+        // A thread that is ending no longer has its buffer, so it fetches the bytes directly.
         BUFFER
             .try_with(|buffer| buffer.try_borrow_mut().ok().map(|mut buffer| buffer.fill(bytes)))
             .ok()

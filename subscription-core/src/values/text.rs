@@ -18,7 +18,7 @@ pub(crate) fn checked(
     max: usize,
     lines: bool,
 ) -> Result<&str, InvalidValue> {
-    // A character has at most four bytes. A text of more than four times `max` bytes is too long without a count.
+    // A character has at most four bytes, so a text of more than four times `max` bytes is too long without a count.
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {

@@ -29,7 +29,7 @@ id_types! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Endpoint {
-    /// Its id.
+    /// The id of the endpoint.
     pub id: EndpointId,
     /// The URL.
     pub url: Box<str>,
@@ -37,13 +37,13 @@ pub struct Endpoint {
     pub description: Box<str>,
     /// The patterns of the event types that are sent to the endpoint: 1 to 50.
     pub types: Vec<TypePattern>,
-    /// Why and since when no events are sent to it; `None` if it is enabled.
+    /// Why and since when no events are sent to the endpoint; `None` if it is enabled.
     pub disabled: Option<Disabled>,
-    /// The values from which its secrets are derived with a server key.
+    /// The values from which the secrets of the endpoint are derived with a server key.
     pub secret: SecretState,
-    /// When it was created.
+    /// When the endpoint was created.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When the endpoint was changed last.
     pub updated_at: Timestamp,
 }
 
@@ -77,7 +77,7 @@ impl CreationRequest {
 pub struct Disabled {
     /// The reason.
     pub reason: DisabledReason,
-    /// When it was disabled.
+    /// When the endpoint was disabled.
     pub at: Timestamp,
 }
 
@@ -85,15 +85,15 @@ named_enum! {
     /// The reason why an endpoint is disabled.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum DisabledReason {
-        /// A caller disabled it.
+        /// A caller disabled the endpoint.
         ByCaller = "by_caller",
-        /// It returned the status 410 (Gone).
+        /// The endpoint returned the status 410 (Gone).
         Gone = "gone",
         /// All tries have failed for five days.
         Failing = "failing",
-        /// The server key from which its secret is derived is missing, or was replaced by another key.
+        /// The server key from which the endpoint's secret is derived is missing, or was replaced by another key.
         KeyMissing = "key_missing",
-        /// It was imported.
+        /// The endpoint was imported.
         Imported = "imported",
     }
 }
@@ -118,16 +118,16 @@ pub struct SecretState {
 /// A secret that was replaced. It signs beside the new one until a given time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreviousSecret {
-    /// The number of the server key from which it is derived.
+    /// The number of the server key from which the secret is derived.
     pub key_id: u8,
-    /// The number of the secret.
+    /// The number of the secret, counted from 1.
     pub generation: u32,
-    /// When it stops signing.
+    /// When the previous secret stops signing.
     pub until: Timestamp,
 }
 
 impl Endpoint {
-    /// True if events are sent to it.
+    /// True if events are sent to the endpoint.
     pub const fn is_enabled(&self) -> bool {
         self.disabled.is_none()
     }
@@ -166,11 +166,11 @@ pub struct Delivery {
 /// [`StallReason::ParkedFull`], parked events that are due are tried as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
-    /// When it began.
+    /// When the stall began.
     pub since: Timestamp,
     /// The reason.
     pub reason: StallReason,
-    /// The number of probes that have failed since then.
+    /// The number of probes that have failed since the stall began.
     pub probes: u32,
     /// When the next probe is due.
     pub next_at: Timestamp,
@@ -190,7 +190,7 @@ named_enum! {
 /// A try that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// When it ended.
+    /// When the try ended.
     pub at: Timestamp,
     /// The sequence number of the event.
     pub sequence: u64,
@@ -233,13 +233,13 @@ impl Delivery {
 pub struct Parked {
     /// The event.
     pub event: RecordedEvent,
-    /// Its state.
+    /// The state of the parked event.
     pub state: ParkedState,
     /// The number of tries so far. A resend sets it to 0.
     pub attempts: u32,
-    /// When it first failed; `None` if it has not failed.
+    /// When the event first failed; `None` if it has not failed.
     pub first_failed_at: Option<Timestamp>,
-    /// The last try; `None` if it was never tried.
+    /// The last try of the event; `None` if it was never tried.
     pub last: Option<Attempt>,
 }
 
@@ -247,11 +247,12 @@ named_enum! {
     /// The state of a parked event.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum ParkedState {
-        /// It waits for its next try.
+        /// The event waits for its next try.
         Waiting = "waiting",
-        /// It waits behind an earlier event of its record.
+        /// The event waits behind an earlier event of its record.
         Behind = "behind",
-        /// Its last try failed, and it is not tried again. It is listed for up to 30 days, and then deleted.
+        /// The last try of the event failed, and the event is not tried again. It is listed for up to 30 days, and then
+        /// deleted.
         GivenUp = "given_up",
     }
 }

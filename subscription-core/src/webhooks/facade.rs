@@ -11,7 +11,7 @@ use crate::webhooks::{AddressRules, Deliver};
 
 /// Manages webhook endpoints, and creates the job that sends events to them.
 ///
-/// A `Webhooks` starts no task of its own. All clones share the same state.
+/// A `Webhooks` starts no task. All clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     pub(super) service: SubscriptionService,
@@ -39,7 +39,7 @@ impl Webhooks {
         }
     }
 
-    /// Sets the rules for the addresses of endpoints. They are checked when an endpoint is created or changed.
+    /// Sets the rules for the addresses of endpoints. An address is checked when its endpoint is created or changed.
     #[must_use]
     pub fn with_addresses(mut self, addresses: AddressRules) -> Self {
         self.addresses = Arc::new(addresses);

@@ -95,7 +95,7 @@ impl Call {
         Origin { ip: self.ip, user_agent: short.and_then(|text| text.parse().ok()) }
     }
 
-    /// The `Idempotency-Key` of the request; `None` if there is none.
+    /// The `Idempotency-Key` of the request; `None` if the request has no such header.
     pub(crate) fn idempotency(&self) -> Result<Option<Idempotency>, ApiError> {
         let Some(key) = self.single("idempotency-key")? else { return Ok(None) };
         let key = key.to_str().ok().and_then(|key| key.parse().ok());

@@ -74,7 +74,8 @@ impl Api {
         self.state.hosts.listen(ip);
     }
 
-    /// Ends the wait of all requests that wait for events, because the server stops. They get their responses at once.
+    /// Ends the wait of all requests that wait for events, because the server stops. These requests get their responses
+    /// at once.
     pub(crate) fn stop_waiting(&self) {
         self.state.long_polls.stop();
     }

@@ -183,7 +183,7 @@ pub(crate) struct Route {
     pub(crate) needs: Needs,
     /// True if the handler reads the query. All other routes refuse every query parameter.
     pub(crate) reads_query: bool,
-    /// The largest body that the route reads, in bytes; `None` if it reads no body.
+    /// The largest body that the route reads, in bytes; `None` if the route reads no body.
     pub(crate) body_bytes_max: Option<usize>,
     /// True if the body may be left out.
     pub(crate) body_is_optional: bool,
@@ -191,7 +191,7 @@ pub(crate) struct Route {
     pub(crate) self_service: Option<SelfService>,
     /// The route is served only if this part of the API is served; `None` means always.
     pub(crate) part: Option<ApiPart>,
-    /// The rate limit of this route, which several routes can share; `None` if it has none.
+    /// The rate limit of this route, which several routes can share; `None` if the route has no limit of its own.
     pub(crate) limit: Option<RouteLimit>,
     pub(crate) handler: Handler,
 }
@@ -330,7 +330,7 @@ fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable>
     let mut found = None;
     let mut rest = pattern;
     for segment in segments {
-        // This also checks that the previous segment ended here in the pattern.
+        // The `?` also checks that the previous segment ended here in the pattern.
         rest = rest.strip_prefix('/')?;
         match rest.strip_prefix('{') {
             None => rest = rest.strip_prefix(segment.as_ref())?,

@@ -80,7 +80,7 @@ pub(crate) struct State {
     pub(crate) requests: Arc<AtomicU64>,
     pub(crate) readiness: Readiness,
     pub(crate) json_caches: JsonCaches,
-    /// The allowed changes, each once and in the order of the enum.
+    /// The changes that people may make to their own subscriptions, each once and in the order of the enum.
     pub(crate) self_service: Vec<SelfService>,
     /// The parts of the API that are served.
     pub(crate) parts: Vec<ApiPart>,
@@ -199,7 +199,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Sets rate limits; without this call there are none.
+    /// Sets rate limits; without this call, requests are not limited.
     pub fn rate_limits(mut self, limits: &RateLimits) -> Self {
         self.0.limiters = Limiters::new(limits, &Time::Machine(Instant::now()));
         self

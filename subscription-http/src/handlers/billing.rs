@@ -51,7 +51,7 @@ const fn billed(route: Route) -> Route {
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// The statuses of a payment that a collector must still work on: the collection has not begun, or has begun.
+/// The statuses of payments that a collector has work with: the collection has not begun, or has begun.
 const COLLECTED: &[(&str, PaymentStatus)] =
     &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
 
@@ -130,7 +130,7 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
-    // A timeline beyond this end costs time and says little, because prices and plans change until then.
+    // A timeline beyond this end would take long and say little, because prices and plans change until then.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
     Reply::ok(&TimelineBody::new(&steps, has_more))

@@ -71,7 +71,7 @@ fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), Inpu
     fields.finish(to.or(after.flatten()).map(|to| (to, payments.0)))
 }
 
-/// A time span in ISO 8601, of one unit.
+/// A span of time in ISO 8601, with one unit.
 enum Span {
     /// Days, weeks, months or years of the calendar.
     Calendar(BillingCycle),

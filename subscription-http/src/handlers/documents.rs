@@ -62,7 +62,7 @@ async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
     Ok(reply)
 }
 
-/// A text with its `ETag`, or 304 if the caller has it.
+/// A text with its `ETag`, or 304 if the caller has this text already.
 pub(crate) fn prepared(
     call: &Call,
     content_type: &'static str,

@@ -168,7 +168,7 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
 }
 
-/// A parked event: its endpoint has not accepted it.
+/// A parked event: the endpoint has not accepted it, or it waits behind an earlier event.
 #[derive(Serialize)]
 struct ParkedBody<'a> {
     sequence: u64,

@@ -41,8 +41,8 @@ impl ResolveName for SystemNames {
     }
 }
 
-/// A resolver that refuses a name if one of its addresses is blocked. It returns only the addresses that it checked,
-/// so connections are made only to these.
+/// A resolver that refuses a name if one of its addresses is blocked. It returns only addresses that it has checked, so
+/// connections are made only to checked addresses.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     pub(super) names: Arc<dyn ResolveName>,

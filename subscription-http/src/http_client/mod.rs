@@ -85,7 +85,7 @@ impl HttpFetch {
         Ok(Self { client, timeout: settings.timeout })
     }
 
-    /// Refuses a URL that has a user, and a URL that is neither `https` nor `http` on this machine.
+    /// Refuses a URL that contains a user name, and a URL that is neither `https` nor `http` on this machine.
     pub fn check(url: &Url) -> Result<(), FetchFailed> {
         check(url).map_err(FetchFailed::from)
     }
@@ -211,7 +211,7 @@ impl Fetch for HttpFetch {
     }
 }
 
-/// Refuses a URL that has a user, and a URL whose request would be sent unencrypted to another machine.
+/// Refuses a URL that contains a user name, and a URL whose request would be sent unencrypted to another machine.
 fn check(url: &Url) -> Result<(), NotFetched> {
     let here = match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -251,7 +251,7 @@ fn to_http(request: FetchRequest) -> Result<Request<Full<Bytes>>, NotFetched> {
     Ok(to)
 }
 
-/// The header for a user and a password. Each is first encoded as in a form (RFC 6749, 2.3.1).
+/// The header for a user and a password. Each of the two is first encoded as in a form (RFC 6749, 2.3.1).
 fn basic_header(user: &SecretString, password: &SecretString) -> Result<HeaderValue, NotFetched> {
     let encoded = |text: &SecretString| {
         form_urlencoded::byte_serialize(text.expose_secret().as_bytes()).collect::<String>()

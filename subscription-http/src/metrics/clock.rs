@@ -42,8 +42,8 @@ impl Default for RoundSeconds {
 }
 
 impl ClockMetrics {
-    /// Records whether this instance leads, that is, does the background work. Only the instance that leads shows the
-    /// state of the billing.
+    /// Records whether this instance leads, which means that it does the background work. Only the instance that leads
+    /// shows the state of the billing.
     pub fn leads(&self, leads: bool) {
         self.leads.set(leads.into());
         if !leads {
@@ -71,7 +71,8 @@ impl ClockMetrics {
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
-    /// Records the number of payments that are due and not reported, and how long the oldest of them has been due.
+    /// Records the number of payments that are due and not reported, and how long the oldest of these payments has been
+    /// due.
     pub fn to_collect(&self, count: usize, oldest: Duration) {
         self.to_collect.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.to_collect_oldest_seconds.set(oldest.as_secs_f64());

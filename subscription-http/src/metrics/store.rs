@@ -29,7 +29,7 @@ const BUCKETS: [f64; 12] =
     [0.00002, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];
 
 impl StoreMetrics {
-    /// These metrics, and the hits and misses of the cache in front of the store.
+    /// Adds the hits and misses of the cache in front of the store to these metrics.
     #[must_use]
     pub fn cached(mut self, cache: &CacheInvalidator) -> Self {
         self.cache = Some(cache.clone());
@@ -52,7 +52,8 @@ impl StoreMetrics {
     }
 }
 
-/// The metrics of the cache: the number of reads that found their record in it, and of those that did not.
+/// The metrics of the cache: the number of reads that found their record in the cache, and the number of those that did
+/// not.
 #[derive(Debug)]
 struct CacheCollector(CacheInvalidator);
 

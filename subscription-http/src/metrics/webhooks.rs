@@ -29,7 +29,7 @@ const GAUGES: [Gauge; 4] = [
     ("webhook_stalled", "1 if only the oldest event is tried", |state, _| f64::from(u8::from(state.is_stalled))),
 ];
 
-/// A count as the value of a gauge, which is at most `u32::MAX`.
+/// A count as the value of a gauge. A count above `u32::MAX` is shown as `u32::MAX`.
 fn number(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
@@ -71,7 +71,7 @@ fn counts(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fm
         .map(|(endpoint, counters)| ([("endpoint", endpoint.to_string())], counters.given_up));
     let help = "Events that were given up after their last try";
     super::counts(encoder, "webhook_given_up", help, given_up)?;
-    // A series that begins at 1 has no increase, so all of them begin at 0.
+    // A time series that begins at 1 shows no increase, so every reason begins at 0.
     let disabled = DisabledReason::ALL.into_iter().map(|reason| {
         let count = all_counters.disabled.get(&reason).copied().unwrap_or_default();
         ([("reason", reason.as_str())], count)

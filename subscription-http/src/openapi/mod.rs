@@ -46,7 +46,7 @@ pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'st
     document(Served { self_service, parts, surface: Surface::Whole }).text()
 }
 
-/// The document of these settings, ready to be sent.
+/// The document of a server with these settings, ready to be sent.
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     let routes = routes::all().map(|route| route.is_served(with)).collect();
     let mut documents = DOCUMENTS.lock().unwrap_or_else(PoisonError::into_inner);

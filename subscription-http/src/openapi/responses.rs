@@ -25,7 +25,7 @@ pub(super) fn of(operation: &Operation, route: &Route) -> Value {
         .into()
 }
 
-/// The problem codes of an operation: those that follow from the route, and its own.
+/// The problem codes of an operation: the codes that follow from the route, and the operation's own.
 fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
     let mut all =
         vec!["host_invalid", "header_invalid", "invalid_query", "uri_too_long", "internal"];
@@ -107,8 +107,8 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
     })
 }
 
-/// The headers of a response: those in `own`, and those that every response of the route has. The component of a header
-/// has its name in lower case.
+/// The headers of a response: those in `own`, and those that every response of the route has. The name of a header's
+/// component is the name of the header in lower case.
 fn headers(route: &Route, own: &[&str]) -> Value {
     let mut names = [own, &["x-request-id", "x-content-type-options"]].concat();
     if routes::is_private(route.pattern) {

@@ -68,7 +68,7 @@ impl Keys {
     pub(crate) fn rotate(&mut self, named: Option<&BTreeSet<u8>>) -> Result<(), Failure> {
         self.signing.insert(0, Signing { ed25519: random()? });
         self.signing.truncate(RETIRED_MAX + 2);
-        // Before the new id is chosen, so that the ids of the dropped keys are free.
+        // Old keys are dropped before the new id is chosen, so that their ids are free.
         let mut place = 0;
         self.server.retain(|key| {
             place += 1;
@@ -131,7 +131,7 @@ impl Keys {
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
-        // The id of a process is not enough: in containers that share a volume all processes have the same.
+        // The id of a process is not enough: in containers that share a volume, all processes may have the same id.
         beside.push(format!(".{}.new", random()?));
         let new = NewKeys { path: path.to_owned(), beside: beside.into() };
         let written = || {
@@ -166,7 +166,7 @@ impl Keys {
     }
 }
 
-/// A key file that is written but not in place yet. Dropping it deletes it.
+/// A key file that is written but not in place yet. Dropping this value deletes the file.
 pub(crate) struct NewKeys {
     path: PathBuf,
     beside: PathBuf,

@@ -60,24 +60,24 @@ enum Command {
     /// Manage the keys that sign tokens.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Write all records of the database to a file, as JSON lines. It holds personal data: only its owner
-    /// can read it.
+    /// Write all records of the database to a file, as JSON lines. The file holds personal data: only its
+    /// owner can read it.
     Export {
         /// The file; it must not exist.
         file: PathBuf,
     },
-    /// Read an exported file into an empty database of any kind. With --users any it may also hold
+    /// Read an exported file into an empty database of any kind. With --users any the file may also hold
     /// subscriptions of users without an account.
     Import {
         /// The exported file.
         file: PathBuf,
-        /// Move to another database: continue with the billing, with a clock that was turned, and with webhook
-        /// endpoints, as they were. Without this the billing is paused until `billing resume`, and endpoints are
-        /// disabled.
+        /// For a move to another database: billing, a clock that was turned and webhook endpoints continue as they
+        /// were. Without this flag, billing is paused until `billing resume`, endpoints are disabled, and the
+        /// machine's clock is used.
         #[arg(long)]
         as_is: bool,
     },
-    /// Resume the billing, which an import pauses, or look at it.
+    /// Pause or resume billing, or print its state; an import pauses it.
     #[command(subcommand)]
     Billing(BillingCommand),
     /// Sync with payment providers.
@@ -90,10 +90,10 @@ enum Command {
     Webhook(WebhookCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. The routes of --self-service, of --clock manual, of [providers] and of [webhooks] are in
-    /// it only where they are set.
+    /// Print the OpenAPI document. It has the routes of --self-service, --clock manual, [providers] and [webhooks] only if
+    /// these are set.
     Openapi,
-    /// Ask the server on this machine, at the port of --listen, whether it is ready, and fail unless it is: for the health
+    /// Check that the server on this machine, at the port of --listen, is ready, and fail if it is not: for the health
     /// check of a container without a shell.
     Health,
     /// Print a script that completes commands and options in a shell.
@@ -107,7 +107,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum KeyCommand {
-    /// Start to use the next keys and create new next ones, or create the key file if there is none.
+    /// Start to use the next keys and create new next keys, or create the key file if it does not exist.
     /// Restart every instance afterwards.
     Rotate {
         /// Do nothing if there is a key file.
@@ -227,8 +227,8 @@ impl Program {
     }
 }
 
-/// The command line. Every setting can stand after a command too, where none is required. The help of a command shows two
-/// of them.
+/// The command line. Every setting can also stand after a command, and no setting is required there. The help of a
+/// command shows only two settings.
 fn command_line(is_for_command: bool) -> clap::Command {
     Program::command().mut_subcommands(with_reference).mut_args(|setting| {
         let is_shown = matches!(setting.get_id().as_str(), "config" | "database");
@@ -239,7 +239,7 @@ fn command_line(is_for_command: bool) -> clap::Command {
     })
 }
 
-/// Ends the help of a command, and of those below it, with the place of the other settings.
+/// Ends the help of a command, and of its subcommands, with a line that says where the other settings are described.
 fn with_reference(command: clap::Command) -> clap::Command {
     command
         .after_help("`subscription-http --help` lists the general options")
@@ -250,7 +250,7 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     let path = settings.key_file();
     let written = format!("wrote {}: restart every instance to use it", path.display());
     let Some(mut keys) = Keys::read(&path)? else {
-        // Another process may create the file at the same time: its keys are not replaced.
+        // Another process may create the file at the same time: the keys of that process are not replaced.
         Keys::generate()?.prepare(&path)?.create()?;
         print(&written);
         return Ok(());

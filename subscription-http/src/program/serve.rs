@@ -79,7 +79,8 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     let servers = Servers::new(&api.build(), settings, listeners)?;
     log_start(settings)?;
     log_unbilled_plans(&service).await;
-    // Signals are caught before the address is printed, because the reader of that line may send a signal at once.
+    // Signals are caught before the line with the address is printed, because the reader of this line may send a signal
+    // at once.
     let mut signals = Signals::new()?;
     servers.tell_addresses(settings)?;
     let background = BackgroundWork { jobs, clock: opened.clock(), metrics: clock_metrics };
@@ -99,7 +100,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
     Ok(())
 }
 
-/// The server of the API. Metrics and the console have a server too if they have an address of their own, else `None`.
+/// The server of the API, and the servers of metrics and of the console: `None` if these have no address of their own.
 struct Servers {
     public: Server,
     metrics: Option<Server>,

@@ -41,7 +41,7 @@ pub(super) enum Phase {
     Idle,
 }
 
-/// A request in flight. It ends when this is dropped.
+/// A request in flight. The request ends when this value is dropped.
 pub(super) struct InFlight(Arc<Activity>);
 
 /// The bytes of a response, which h2 drops once they are sent.
@@ -72,7 +72,7 @@ impl Activity {
         InFlight(Arc::clone(self))
     }
 
-    /// Records that bytes were received. While a request is in flight, they belong to its body.
+    /// Records that bytes were received. Bytes that arrive while a request is in flight belong to its body.
     pub(super) fn received(&self) {
         if self.in_flight.load(Relaxed) == 0 {
             self.receiving.store(true, Relaxed);
@@ -116,7 +116,7 @@ impl Activity {
         self.ended.load(Relaxed)
     }
 
-    /// How long the oldest HTTP/2 response has been unread; zero if there is none.
+    /// How long the oldest HTTP/2 response has been unread; zero if no response is unread.
     pub(super) fn unread_for(&self) -> Duration {
         self.unread().first_key_value().map_or(Duration::ZERO, |(_, made)| made.elapsed())
     }

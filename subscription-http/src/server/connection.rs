@@ -134,7 +134,7 @@ impl Connection {
                     }
                     _ = stop.as_mut(), if !stopping => {
                         stopping = true;
-                        // An unfinished request head must not use up the time that requests in flight have.
+                        // A request head that is not complete must not use up the time that requests in flight have.
                         limits = limits.at_most(limits.drain_timeout / 2);
                         look.as_mut().reset(Instant::now() + LAST_REQUEST);
                     }

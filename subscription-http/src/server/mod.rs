@@ -32,9 +32,9 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The maximum number of connections. Further ones wait to be accepted. Default: 10,000.
+    /// The maximum number of connections. Further connections wait to be accepted. Default: 10,000.
     pub connections: usize,
-    /// The maximum number of connections of one address. Further ones are closed. Default: 1,000.
+    /// The maximum number of connections of one address. Further connections are closed. Default: 1,000.
     pub connections_per_peer: usize,
     /// The maximum size of a request's head, in bytes; 8 KiB if a smaller one is set. Default: 16 KiB.
     pub head_bytes: usize,
@@ -75,7 +75,7 @@ subscription_core::with_fields! {
 }
 
 impl Limits {
-    /// These limits, with the time-outs of a connection reduced to at most `longest`.
+    /// The same limits, but with time-outs of a connection of at most `longest`.
     fn at_most(self, longest: Duration) -> Self {
         Self {
             head_timeout: self.head_timeout.min(longest),

@@ -10,7 +10,7 @@ pub(super) struct Peers {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// A connection of an address. It is counted until this is dropped.
+/// A connection of an address. The connection is counted until this value is dropped.
 pub(super) struct PeerSlot {
     counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
     ip: IpAddr,

@@ -40,7 +40,7 @@ impl Workers {
                     Err(error) => return drop(tell.send(Err(error))),
                 };
                 tell.send(Ok(runtime.handle().clone())).ok();
-                // Nothing is ever sent: `changed` returns when the sender is dropped.
+                // The channel never carries a value: `changed` returns when the sender is dropped.
                 runtime.block_on(end.changed()).ok();
                 // This does not wait for blocking tasks, such as the look-up of a name.
                 runtime.shutdown_background();

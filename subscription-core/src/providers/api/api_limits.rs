@@ -14,7 +14,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(5);
 /// How often the log says that reads fail.
 const LOGGED_EVERY: Duration = Duration::from_hours(1);
 const OBJECT_EVERY: Duration = Duration::from_secs(1);
-/// The number of fetches in memory at which old ones are removed.
+/// The number of stored fetches at which the old ones are removed from memory.
 const FETCHED_MAX: usize = 4_096;
 
 /// The limits of one source's reads in this process.

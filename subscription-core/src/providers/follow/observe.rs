@@ -19,7 +19,8 @@ use crate::values::{Timestamp, Version};
 const TRIES_MAX: u32 = 5;
 
 impl Providers {
-    /// Observes an object. If it is an invoice whose subscription has no link yet, observes the subscription first.
+    /// Observes an object: reads it from the provider and updates our records. If the object is an invoice whose
+    /// subscription has no link yet, observes the subscription first.
     pub(crate) async fn observe(
         &self,
         mut of: Observation<'_>,
@@ -79,7 +80,8 @@ impl Providers {
         let now = self.now();
         let key = Link::key(source, &of.object)?;
         let link: Option<Stored<Link>> = Stored::load(self.store(), &key).await?;
-        // A record may be created. Any event of the object may name its user, not only those of this observation.
+        // If a record may be created, its user may be named by any event of the object, not only by the events of this
+        // observation.
         let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
         if makes_record && of.object.kind != ObjectKind::Invoice {
             for event in self.events_of(source, &of.object).await? {

@@ -18,7 +18,7 @@ use crate::values::{Slug, UserId};
 pub enum ObservedNow {
     /// The subscription follows its provider.
     Subscription(Arc<Subscription>),
-    /// There is no subscription, or not yet: the status of the event says why.
+    /// There is no subscription, or none yet: the status of the event says why.
     EventStatus(EventStatus),
     /// Too many observations were requested: wait this long.
     Limited(Duration),

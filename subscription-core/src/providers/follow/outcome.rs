@@ -40,7 +40,7 @@ pub(crate) enum Interrupted {
 }
 
 impl Interrupted {
-    /// When to try again: the moment of [`Self::RetryAt`], otherwise `at`. An error if the store failed.
+    /// When to try again: the moment of [`Self::RetryAt`], otherwise `at`. The result is an error if the store failed.
     pub(crate) fn retry(self, at: Timestamp) -> Result<Held, Error> {
         match self {
             Self::RetryAt(held) => Ok(held),

@@ -11,7 +11,7 @@ use crate::values::Slug;
 /// All plans.
 pub(crate) type AllPlans = Arc<[Arc<Plan>]>;
 
-/// The plans among which one is chosen.
+/// The plans among which the plan of an object is looked up.
 #[derive(Debug)]
 pub(crate) struct Plans<'a> {
     pub(crate) plans: Vec<Arc<Plan>>,
@@ -20,7 +20,8 @@ pub(crate) struct Plans<'a> {
 }
 
 impl Plans<'_> {
-    /// The plan that is sold. The settings are searched first, then the variants of plans, then their products.
+    /// The plan of the price, variant or product that was sold. The settings are searched first, then the variants of
+    /// plans, then their products.
     pub(crate) fn of(&self, sold: &Sold) -> Result<&Arc<Plan>, Reason> {
         let price = sold.price.as_ref().map(AsRef::as_ref);
         if let Some(slug) = price.and_then(|price| self.by_price.get(price)) {
@@ -39,7 +40,8 @@ impl Plans<'_> {
         }
     }
 
-    /// The item that is followed, and its plan. Items of several plans are [`Reason::AmbiguousPlan`].
+    /// The item of a subscription that is followed, and its plan. If the items belong to several plans, the error is
+    /// [`Reason::AmbiguousPlan`].
     pub(crate) fn of_items<'i>(
         &self,
         items: &'i [FoundItem],
@@ -63,7 +65,7 @@ fn one<'p>(mut plans: impl Iterator<Item = &'p Arc<Plan>>) -> Result<&'p Arc<Pla
 }
 
 impl Providers {
-    /// All plans. They are few.
+    /// All plans. They are few, so all of them are read.
     pub(crate) async fn all_plans(&self) -> Result<Vec<Arc<Plan>>, StoreError> {
         let page = |after| PlanQuery::default().with_limit(PageLimit::MAX).with_after(after);
         self.store().all_as::<Plan>(page).await

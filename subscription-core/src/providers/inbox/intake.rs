@@ -24,7 +24,7 @@ pub enum Received {
     Unlisted,
     /// The webhook was stored as an event.
     Stored,
-    /// The same event was stored before.
+    /// The same event was stored before, so nothing was stored.
     Known,
 }
 

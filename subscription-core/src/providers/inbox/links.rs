@@ -14,7 +14,7 @@ use crate::values::{Slug, SubscriptionId, UserId};
 pub struct LinkFilter {
     /// Links of this source.
     pub source: Option<Slug>,
-    /// Links of the subscription, of its order and of its invoices.
+    /// Links of the subscription with this id, of its order and of its invoices.
     pub subscription_id: Option<SubscriptionId>,
     /// Links of the customers who are bound to this user.
     pub user_id: Option<UserId>,

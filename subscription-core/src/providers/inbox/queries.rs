@@ -56,13 +56,13 @@ pub struct ListedEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SourceOverview {
-    /// Its name.
+    /// The name of the source.
     pub source: Slug,
-    /// The provider.
+    /// The kind of the provider.
     pub kind: ProviderKind,
-    /// True if its live data is followed.
+    /// True if the live data of the source is followed.
     pub live: bool,
-    /// When its last event was received.
+    /// When the last event of the source was received.
     pub last_event_at: Option<Timestamp>,
     /// The number of events of the source by status. Events are counted up to [`SourceOverview::COUNT_MAX`] for each
     /// status, over all sources.

@@ -19,11 +19,12 @@ named_enum! {
         Applied = "applied",
         /// The object of the event was fetched, and the records were the same already.
         Same = "same",
-        /// Something is missing. The event is tried again, at first after a minute, later every six hours.
+        /// Something is missing in this service or at the provider. The event is tried again, at first after a minute,
+        /// later every six hours.
         Waiting = "waiting",
-        /// The event concerns nothing that is followed.
+        /// The event is about an object that this service does not copy.
         Ignored = "ignored",
-        /// A person must look at the event.
+        /// The event cannot be applied, and a person must look at it.
         Failed = "failed",
     }
 }
@@ -58,7 +59,7 @@ named_enum! {
         Detached = "detached",
         /// The payload or the object cannot be read.
         Unreadable = "unreadable",
-        /// The amount or the currency of a payment that was paid differs.
+        /// The amount or the currency at the provider differs from that of a payment that was paid.
         SettledDiffers = "settled_differs",
     }
 }
@@ -94,7 +95,7 @@ impl EventState {
 /// A state with its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct EventStatus {
-    /// The state.
+    /// The state of the event.
     pub state: EventState,
     /// The reason, if the state has one.
     pub reason: Option<Reason>,

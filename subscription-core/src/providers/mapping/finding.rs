@@ -72,11 +72,11 @@ impl Finding {
 /// The fields that every object has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundObject {
-    /// Its id at the provider.
+    /// The id of the object at the provider.
     pub id: ObjectId,
-    /// True for live data, false for test data.
+    /// True if the object is live data, false if it is test data.
     pub live: bool,
-    /// The customer.
+    /// The customer to whom the object belongs.
     pub customer: Option<ObjectId>,
     /// The user whom the provider's own data names (the metadata of Stripe).
     pub user_id: Option<UserId>,
@@ -96,19 +96,19 @@ pub struct FoundSubscription {
     pub former_id: Option<ExternalId>,
     /// The status.
     pub status: SubscriptionStatus,
-    /// When it began.
+    /// When the subscription began.
     pub starts_at: Timestamp,
-    /// When its trial ends.
+    /// When the trial of the subscription ends.
     pub trial_ends_at: Option<Timestamp>,
-    /// When its pause ends.
+    /// When the pause of the subscription ends.
     pub resumes_at: Option<Timestamp>,
-    /// The page at which the subscriber manages it.
+    /// The page at which the subscriber manages the subscription.
     pub manage_url: Option<Href>,
-    /// The things that the subscription pays for. The one whose price or product belongs to a plan is followed.
+    /// The items that the subscription pays for. The item whose price or product belongs to a plan is followed.
     pub items: Vec<FoundItem>,
 }
 
-/// One of the things that a subscription pays for.
+/// One of the items that a subscription pays for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundItem {
     /// The price or variant, and the product.
@@ -141,13 +141,13 @@ pub struct Sold {
 pub struct FoundInvoice {
     /// The fields that every object has.
     pub object: FoundObject,
-    /// The subscription that it is for.
+    /// The subscription that the invoice is for.
     pub subscription: ObjectId,
     /// The purpose of the invoice; `None` if no [`PaymentKind`] fits.
     pub kind: Option<PaymentKind>,
-    /// The periods that it pays for.
+    /// The periods that the invoice pays for.
     pub periods: FoundPeriods,
-    /// Its payments.
+    /// The payments of the invoice.
     pub payments: Vec<FoundPayment>,
     /// When the invoice was paid, if the list of its payments lacks a part of the money; otherwise `None`. This part
     /// was paid outside of the provider, or the list is older than the invoice.
@@ -186,11 +186,11 @@ pub struct FoundOrder {
     pub external_id: ExternalId,
     /// The variant and the product.
     pub sold: Sold,
-    /// When it was made.
+    /// When the order was made.
     pub created_at: Timestamp,
     /// The status of the subscription that the order makes, if its plan is paid only once.
     pub status: SubscriptionStatus,
-    /// Its payment; `None` if its amount is 0.
+    /// The payment of the order; `None` if the amount of the order is 0.
     pub payment: Option<FoundPayment>,
 }
 

@@ -83,8 +83,8 @@ impl Providers {
         Ok(step)
     }
 
-    /// Reads a page and observes its objects. `None` if the page is finished; otherwise the result says until when the
-    /// rest must wait.
+    /// Reads a page and observes its objects. `None` if all objects of the page were observed; otherwise the result
+    /// says until when the rest must wait.
     async fn sync_list(
         &self,
         account: &Account,

@@ -30,11 +30,11 @@ pub struct SyncCounts {
     pub made: u64,
     /// Objects that changed a record.
     pub changed: u64,
-    /// Objects that were the same already.
+    /// Objects whose records were the same already.
     pub same: u64,
     /// Objects that wait; each of them is stored as an event.
     pub waiting: u64,
-    /// Objects that concern nothing that is followed.
+    /// Objects that this service does not copy.
     pub ignored: u64,
     /// Objects that failed; each of them is stored as an event.
     pub failed: u64,
@@ -63,9 +63,9 @@ impl SyncCounts {
 pub struct SyncReport {
     /// The extent of the sync.
     pub kind: SyncKind,
-    /// When it began.
+    /// When the sync began.
     pub started_at: Timestamp,
-    /// When it ended; `None` if it is in progress.
+    /// When the sync ended; `None` if it is in progress.
     pub finished_at: Option<Timestamp>,
     /// The numbers of objects so far.
     pub counts: SyncCounts,

@@ -11,7 +11,7 @@ use crate::values::{SubscriptionId, Timestamp};
 #[derive(Debug, Clone)]
 pub(super) struct Listed {
     pub(super) record: Arc<Subscription>,
-    /// The class at the time of listing. It stays until the record is written or moved.
+    /// The class in which the subscription is listed. It stays until the record is written or moved.
     pub(super) class: AccessClass,
 }
 

@@ -17,13 +17,13 @@ pub(super) trait SortValue: Ord + Clone {
     const HIGHEST: Self;
 }
 
-/// No value: the list is sorted by the id alone, which is the order of creation.
+/// Without a value, the list is sorted by the id alone, which is the order of creation.
 impl SortValue for () {
     const LOWEST: Self = ();
     const HIGHEST: Self = ();
 }
 
-/// Microseconds. A subscription that never renews has the largest value.
+/// A time in microseconds. A subscription that never renews has the largest value.
 impl SortValue for i64 {
     const LOWEST: Self = Self::MIN;
     const HIGHEST: Self = Self::MAX;
@@ -50,7 +50,7 @@ struct Entry<V> {
     id: u128,
 }
 
-/// Not derived: maps compare their entries often, and the derived comparison costs twice as much.
+/// This comparison is not derived: maps compare their entries often, and the derived comparison costs twice as much.
 impl<V: Ord> Ord for Entry<V> {
     fn cmp(&self, other: &Self) -> Ordering {
         if self.list != other.list {

@@ -250,7 +250,7 @@ fn record<K: Kind>(found: Option<&Arc<K>>) -> Option<Record> {
     found.cloned().map(K::into_record)
 }
 
-/// A page with everything that was found.
+/// A page that has all records that were found.
 fn whole<K: Kind>(found: Vec<Arc<K>>) -> Page<Record> {
     Page { items: found.into_iter().map(K::into_record).collect(), next: None }
 }

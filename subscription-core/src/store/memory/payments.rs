@@ -24,7 +24,8 @@ pub(super) struct PaymentTable {
 /// The name of the list of all payments.
 const ALL: u128 = 0;
 
-/// The name of the list of due payments that a payment is in, and its place there; `None` if it has no next action.
+/// The name of the list of due payments to which a payment belongs, and its place there; `None` if the payment has no
+/// next action.
 fn due_place(payment: &Payment) -> Option<(u128, IndexKey<i64>)> {
     let place = (payment.action_at()?.micros(), payment.id.uuid().as_u128());
     Some((payment.status as u128, place))

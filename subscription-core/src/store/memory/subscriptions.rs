@@ -92,7 +92,7 @@ impl<V: SortValue> Order<V> {
 /// The largest number of subscriptions that move to a new class at once: the lock must not be held for long.
 const MOVED_AT_ONCE: usize = 10_000;
 
-/// Microseconds of a renewal; a subscription that never renews comes after all others.
+/// The time of a renewal in microseconds; a subscription that never renews comes after all others.
 fn renewal(key: &SortKey) -> i64 {
     if let SortKey::RenewsAt(at) = key { at.micros() } else { i64::HIGHEST }
 }

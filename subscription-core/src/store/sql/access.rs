@@ -29,7 +29,7 @@ impl Subscription {
     }
 }
 
-/// The text of the class in the column `access_class`.
+/// The text of an access class in the column `access_class`.
 pub(super) fn name(class: AccessClass) -> String {
     let mark = match class.mark {
         Mark::Current => "",
@@ -40,8 +40,8 @@ pub(super) fn name(class: AccessClass) -> String {
     format!("{}{mark}", class.status)
 }
 
-/// The condition for subscriptions of a class. With `is_active` it selects those that have access at `now`, or those
-/// that have none.
+/// The condition for subscriptions of a class. With `is_active` it selects the subscriptions that have access at `now`,
+/// or those that have no access.
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
@@ -116,7 +116,7 @@ pub(super) fn may_contain(may_contain: MayContain, now: &str) -> Option<String> 
 
 /// Selects whether any class should have changed by `now`.
 pub(super) fn is_behind(now: Timestamp) -> Statement {
-    // The statement compares the earliest time: for EXISTS the database might read all rows.
+    // The statement compares only the earliest time: with EXISTS the database might read all rows.
     let text = "SELECT COALESCE(min(access_changes_at) <= $1, FALSE) FROM subscriptions \
                 WHERE access_changes_at IS NOT NULL";
     Statement::new(text, vec![Value::time(now)])

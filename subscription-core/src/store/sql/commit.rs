@@ -110,7 +110,7 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     }
     for guard in &changes.guards {
         if let Guard::PlanUnused(plan) = guard {
-            // This is one statement: a subscription that changes to the plan meanwhile is found by one of its two
+            // The check is one statement: a subscription that changes to the plan meanwhile is found by one of its two
             // parts.
             let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 UNION ALL \
                         SELECT 1 FROM subscriptions WHERE scheduled_plan_id = $1 LIMIT 1";
@@ -123,8 +123,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     Ok(())
 }
 
-/// True if a record has a value that another record of the set may have given up. It is written after that other
-/// record.
+/// True if a record has a value that another record of the set may have given up. Then the record is written after that
+/// other record.
 pub(super) fn takes_over(write: &Record) -> bool {
     match write {
         Record::Subscription(subscription) => subscription.live_key.is_some(),

@@ -30,7 +30,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
-    /// Reads a list whose order has no index, which takes long.
+    /// Reads a list whose order has no index, so that the read takes long.
     fn slow_rows(
         &self,
         statement: Statement,
@@ -69,7 +69,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The SQL after the name of a table that makes the planner use this index, because the index finds few rows. The
+    /// The SQL after the name of a table that makes the planner use this index, because few rows are found by it. The
     /// text is empty if the planner needs no hint.
     fn hint(_index: &'static str) -> String {
         String::new()

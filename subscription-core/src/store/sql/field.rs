@@ -70,7 +70,7 @@ one_column! {
     Option<Box<str>> => |text, cells|
         Value::Text(text.as_deref().map(str::to_owned)),
         Ok(cells.text_or_null()?.map(Into::into));
-    // This JSON is stored as text, which both databases return byte for byte.
+    // The JSON of these types is stored as text, which both databases return byte for byte.
     Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
@@ -177,7 +177,7 @@ impl Field for Email {
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
         let email = cells.text()?.parse().map_err(damaged)?;
-        // The column of the key is skipped: the key was computed from the address.
+        // The column of the key is skipped, because the key is computed from the address.
         cells.text()?;
         Ok(email)
     }

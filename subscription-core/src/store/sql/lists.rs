@@ -20,7 +20,8 @@ use crate::values::Timestamp;
 pub(super) struct List {
     pub(super) table: &'static Table,
     pub(super) statement: Statement,
-    /// The size of a page; `None` for a list without positions. The statement returns one row more if there is one.
+    /// The size of a page; `None` for a list without positions. If more records follow, the statement returns one row
+    /// more than this.
     pub(super) limit: Option<PageLimit>,
 }
 
@@ -207,8 +208,8 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
             conditions.push(format!("id IN ({})", ids.join(", ")));
         }
         UserFilter::EmailPrefix(prefix) => {
-            // There is only one bound on each side, because SQLite might begin at either of two. Keys are unique, so
-            // the order does not need the id, which the index on PostgreSQL does not have.
+            // Each side has only one bound, because with two bounds SQLite might begin at either of them. Keys are
+            // unique, so the order does not need the id, which the index on PostgreSQL does not have.
             let from = after.and_then(|position| sort_value(&position.key));
             let beyond = if from.is_some() { ">" } else { ">=" };
             let from = statement.bind(from.unwrap_or_else(|| Value::text(prefix.as_str())));

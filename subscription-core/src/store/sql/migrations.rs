@@ -50,14 +50,14 @@ fn migrator(steps: impl IntoIterator<Item = (i64, &'static str, &'static str)>) 
     Migrator::with_migrations(steps.into_iter().map(step).collect())
 }
 
-/// Migrates the tables, and returns the number of their last migration before and after it.
+/// Migrates the tables, and returns the number of the last migration before and after this call.
 pub(super) async fn run<C: SqlConnection + Migrate>(
     mut migrator: Migrator,
     connection: &mut C,
 ) -> Result<RangeInclusive<i64>, MigrateError> {
     let own = migrator.iter().map(|migration| migration.version).max().unwrap_or(0);
     let text = "SELECT version, description FROM _sqlx_migrations ORDER BY version";
-    // An empty database does not have the table.
+    // An empty database does not have the table of migrations.
     let rows = connection.rows(Statement::plain(text)).await.unwrap_or_default();
     let mut before = 0;
     let mut serves = true;

@@ -20,8 +20,8 @@ pub(super) struct Window {
     order: String,
     /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; `None` for the first page.
     begin: Option<String>,
-    /// The limit of the page plus one, because one more row shows that more records follow. It is part of the text:
-    /// PostgreSQL plans a statement again each time if it does not know how many rows are requested.
+    /// The limit of the page plus one, because one more row shows that more records follow. The limit is part of the
+    /// text: PostgreSQL plans a statement again each time if it does not know how many rows are requested.
     limit: String,
 }
 

@@ -29,9 +29,9 @@ use super::error::{code, failed};
 use super::statement::Statement;
 use crate::store::StoreError;
 
-/// A connection that was idle for longer than this is pinged before it is used.
+/// The idle time of a connection after which it is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
-/// The time-out of that ping: other callers wait while a connection does not respond.
+/// The time-out of a ping: other callers wait while a connection does not respond.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between a refused connection and the next attempt to open one.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
@@ -46,8 +46,8 @@ pub(super) struct Pool<C: SqlConnection> {
     answer_max: Duration,
     /// Incremented when a connection proves dead. Connections of an earlier generation are not reused.
     generation: AtomicU64,
-    /// The time of the last attempt, if the database refused it because of too many connections; `None` after a
-    /// success.
+    /// The time of the last attempt to open a connection, if the database refused it because of too many connections;
+    /// `None` after a success.
     refused_at: Mutex<Option<Instant>>,
     /// Held by the first waiting caller while the database refuses more connections.
     turn: tokio::sync::Mutex<()>,
@@ -178,7 +178,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         None
     }
 
-    /// A new connection; `None` if the database refuses it because it has too many.
+    /// A new connection; `None` if the database refuses it because too many are open.
     async fn connect(&self) -> Result<Option<(C, u64)>, sqlx::Error> {
         let generation = self.generation.load(Ordering::Acquire);
         match self.options.connect().await {
@@ -264,7 +264,7 @@ impl<C: SqlConnection + 'static> Drop for Lease<C> {
             pool.push(connection, generation);
             return;
         }
-        // If there is no runtime, the connection is closed, which also rolls back.
+        // If no runtime is there any more, the connection is closed, which also rolls back.
         let Ok(runtime) = Handle::try_current() else { return };
         let permit = self.permit.take();
         runtime.spawn(async move {

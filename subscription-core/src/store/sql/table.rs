@@ -29,8 +29,8 @@ pub(in crate::store) struct Table {
     pub(super) fields: &'static [&'static [&'static str]],
     /// The number of columns that are computed from the record and never read back. They are the last columns.
     pub(super) derived: usize,
-    /// The columns that exports of an earlier release do not have, and their defaults as JSON. A migration that adds
-    /// a column adds it here too, with the same default.
+    /// The columns that exports of an earlier release do not have, and their defaults as JSON. If a migration adds a
+    /// column, the column is added here too, with the same default.
     pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
     /// The unique indexes: the name of each, one of its columns, and the rule.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
@@ -52,7 +52,8 @@ pub(in crate::store) struct Texts {
     pub(super) columns: Vec<&'static str>,
     /// The columns that are read: `id, name, …`
     pub(in crate::store) read: String,
-    /// The same columns as one text in SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, … ';')`
+    /// The columns that are read, as one text in SQLite: `concat('32:', hex(id), ',', octet_length(name), ':', name, …
+    /// ';')`
     #[cfg(feature = "sqlite")]
     pub(in crate::store) row_text: String,
     /// `SELECT id, name, … FROM plans`
@@ -129,7 +130,7 @@ impl Table {
 #[cfg(feature = "sqlite")]
 fn row_text(table: &str, columns: &[&str]) -> String {
     let id = if ["clients", "documents"].contains(&table) { "" } else { "id " };
-    // These ids are never NULL and always 16 bytes, so their length is a constant.
+    // The ids in these columns are never NULL and always have 16 bytes, so their length is a constant.
     let ids = id.to_owned() + "user_id subscription_id subscription_plan_id";
     // Columns of numbers, and of texts without a comma.
     let plain = "amount at auth_time billing_cycle blocked closing currency generation is_active key_id managed_by \

@@ -56,7 +56,7 @@ impl Value {
     }
 }
 
-/// A time after every [`Timestamp`]. Subscriptions that never renew or never end are sorted by it.
+/// A time after every [`Timestamp`], by which subscriptions that never renew or never end are sorted.
 pub(in crate::store) const NEVER_MICROS: i64 = Timestamp::MAX.micros() + 1;
 
 /// A row, whose values are read by the index of their columns.
@@ -70,7 +70,8 @@ pub(in crate::store) trait Columns: Send + Sync {
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
 
-    // The default for a database without these types, SQLite. A database that has them overrides these methods.
+    // The default for a database without these types, which is SQLite. A database that has the types overrides these
+    // methods.
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
         self.micros(at)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
     }

@@ -22,7 +22,7 @@ const NUMBER_MAX: u64 = 1 << 53;
 #[derive(Default)]
 pub(super) struct Check {
     /// True if a subscription may belong to any user, as in a service that does not check users. If false, and if the
-    /// file has users, each subscription that is not expired must belong to one of them.
+    /// file has users, each subscription that is not expired must belong to a user of the file.
     any_user: bool,
     pub(super) faults: FileFaults,
     /// True if a line could not be read. References are then not checked, because they may lead to the record of that

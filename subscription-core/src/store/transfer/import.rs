@@ -137,7 +137,7 @@ impl Import<'_> {
         Progress { kind, records: self.counts.total(), of: None, bytes: self.bytes }
     }
 
-    /// Reads the next line. False if there is no complete line, which is a fault of the file.
+    /// Reads the next line. Returns false if no complete line is left, which is a fault of the file.
     async fn next(&mut self) -> Result<bool, TransferError> {
         self.line.clear();
         let mut limited = (&mut *self.from).take(LINE_BYTES_MAX);
@@ -153,7 +153,7 @@ impl Import<'_> {
         Ok(is_complete)
     }
 
-    /// Reads the first line; false if the lines after it cannot be read.
+    /// Reads the first line. Returns false if the lines after it cannot be read.
     fn header(&mut self) -> bool {
         let found: serde_json::Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let fault = if found.get("format").is_none_or(|format| format != FORMAT) {

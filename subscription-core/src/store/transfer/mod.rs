@@ -118,7 +118,7 @@ pub struct Counts {
     pub sessions: u64,
     pub clients: u64,
     pub answers: u64,
-    // Zero is not written, so that releases without documents can read the file.
+    // The number 0 is not written, so that releases without documents can read the file.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub documents: u64,
     pub events: u64,
@@ -209,7 +209,7 @@ impl<D: Transfer> SqlStore<D> {
         self.import_with(from, ImportOptions::default(), progress).await
     }
 
-    /// Like [`import`](Self::import), with options. They are applied in the same commit.
+    /// Like [`import`](Self::import), with options. Their changes are part of the same commit.
     pub async fn import_with(
         &self,
         mut from: impl AsyncBufRead + Unpin + Send,

@@ -125,7 +125,7 @@ impl AddressRules {
         self.check(&url).map(|()| url)
     }
 
-    /// Checks everything in a URL except the addresses that its name resolves to.
+    /// Checks everything in a URL except the addresses to which its host name resolves.
     pub fn check(&self, url: &Url) -> Result<(), BadUrl> {
         let plain = match url.scheme() {
             "https" => false,

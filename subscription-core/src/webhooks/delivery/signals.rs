@@ -7,8 +7,8 @@ use async_trait::async_trait;
 /// The timer and the signals of the sending job. The core has no async runtime of its own, so its user provides them.
 #[async_trait]
 pub trait SenderSignals: Send + Sync {
-    /// Waits at most `longest`. It returns earlier if there may be new events, if a caller changed an endpoint, or if
-    /// sending must stop. Once sending must stop, each call waits for the full time `longest`: it is the time that
+    /// Waits at most `longest`. Returns earlier if there may be new events, if a caller changed an endpoint, or if
+    /// sending must stop. Once sending must stop, each call waits for the full time `longest`, which is the time that
     /// tries in flight get.
     ///
     /// A signal that arrives while no call waits ends the next wait.

@@ -13,7 +13,8 @@ use crate::webhooks::{Endpoint, SecretState};
 pub(crate) struct Signing {
     url: Url,
     current: [Secret; 1],
-    /// Both secrets, the newest first, and when the older one stops signing; `None` if there is only one secret.
+    /// Both secrets, the newest first, and the time at which the older one stops signing; `None` if there is only one
+    /// secret.
     both: Option<([Secret; 2], Timestamp)>,
 }
 

@@ -19,9 +19,9 @@ use crate::webhooks::AddressRules;
 const TYPES_MAX: usize = 50;
 /// The maximum number of characters of a description.
 const DESCRIPTION_MAX: usize = 200;
-/// The longest time, in hours, for which the previous secret may sign beside the new one.
+/// The longest time, in hours, for which the previous secret may sign beside the new secret.
 const OVERLAP_HOURS_MAX: u64 = 72;
-/// How long the previous secret signs beside the new one, if the caller does not say.
+/// How long the previous secret signs beside the new secret, if the caller does not say.
 const OVERLAP_DEFAULT: Duration = Duration::from_hours(24);
 
 /// Parses the sequence number of an event from JSON.
@@ -36,7 +36,7 @@ pub struct NewEndpoint {
     pub url: Url,
     pub types: Vec<TypePattern>,
     pub description: Box<str>,
-    /// The first event that is sent to it.
+    /// The first event that is sent to the endpoint.
     pub from: FirstEvent,
 }
 
@@ -211,7 +211,7 @@ fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
 /// The input that replaces the secret of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rotation {
-    /// How long the previous secret signs beside the new one.
+    /// How long the previous secret signs beside the new secret.
     pub overlap: Duration,
 }
 

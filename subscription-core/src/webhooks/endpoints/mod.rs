@@ -33,7 +33,8 @@ use crate::webhooks::{
 pub struct EndpointWithSecret {
     /// The endpoint.
     pub endpoint: ShownEndpoint,
-    /// Its current secret. `None` if the creation is repeated after a rotation, or while the server key is missing.
+    /// The current secret of the endpoint. `None` if the creation is repeated after a rotation, or while the server key
+    /// is missing.
     pub secret: Option<Secret>,
     /// True if an earlier request with the same idempotency key created the endpoint.
     pub replayed: bool,
@@ -54,7 +55,7 @@ impl Webhooks {
     }
 
     /// Creates an endpoint like [`Webhooks::create`], but once for each idempotency key: while the endpoint exists,
-    /// another request with the same key and input returns it.
+    /// another request with the same key and input returns this endpoint.
     pub async fn create_once(
         &self,
         new: NewEndpoint,

@@ -21,7 +21,7 @@ pub struct Ping {
 }
 
 impl Webhooks {
-    /// Sends one `webhook.ping`, also to a disabled endpoint. If the endpoint accepts it, its stall ends.
+    /// Sends one `webhook.ping`, also to a disabled endpoint. If the endpoint accepts the ping, its stall ends.
     pub async fn ping(&self, id: EndpointId) -> Result<Ping, Error> {
         let endpoint = self.load(id).await?.endpoint.body;
         let began = self.now();

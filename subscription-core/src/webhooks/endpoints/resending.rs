@@ -37,8 +37,8 @@ impl Webhooks {
         self.service.retrying_on(&Endpoint::key(id)?, attempt).await
     }
 
-    /// The sequence before the first event that happened at `moment` or later. The times of events rise along the
-    /// feed, so a binary search finds it.
+    /// The sequence before the first event that happened at `moment` or later. The times of events rise along the feed,
+    /// so a binary search finds this event.
     async fn last_before(&self, moment: Timestamp, feed: &EventPage) -> Result<u64, Error> {
         let EventPage { first_kept, last, .. } = *feed;
         let start = first_kept.saturating_sub(1);
@@ -53,7 +53,7 @@ impl Webhooks {
                 None => high = middle,
             }
         }
-        // Deleted events may also have happened after the moment.
+        // The events that were deleted may also have happened after the moment.
         if low == start && start > 0 {
             return Err(Error::EventsForgotten { first_kept });
         }

@@ -21,29 +21,29 @@ use crate::webhooks::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShownEndpoint {
-    /// Its id.
+    /// The id of the endpoint.
     pub id: EndpointId,
     /// The URL.
     pub url: Box<str>,
     /// A text for people.
     pub description: Box<str>,
-    /// The patterns of the event types that are sent to it.
+    /// The patterns of the event types that are sent to the endpoint.
     pub types: Vec<TypePattern>,
-    /// True if events are sent to it.
+    /// True if events are sent to the endpoint.
     pub enabled: bool,
-    /// Why it is disabled; `None` if it is enabled.
+    /// Why the endpoint is disabled; `None` if it is enabled.
     pub disabled_reason: Option<DisabledReason>,
-    /// When it was disabled; `None` if it is enabled.
+    /// When the endpoint was disabled; `None` if it is enabled.
     pub disabled_at: Option<Timestamp>,
-    /// Until when the previous secret signs beside the current one; `None` if only the current one signs.
+    /// Until when the previous secret signs beside the current secret; `None` if only the current secret signs.
     pub previous_secret_until: Option<Timestamp>,
     /// Every event up to this sequence was delivered, was parked, or is of a type that the endpoint does not want.
     pub cursor: u64,
     /// The number of sequences from the cursor to the newest event.
     pub behind: u64,
-    /// When it was stalled; `None` if it is not stalled.
+    /// When the endpoint was stalled; `None` if it is not stalled.
     pub stalled_since: Option<Timestamp>,
-    /// Why it is stalled; `None` if it is not stalled.
+    /// Why the endpoint is stalled; `None` if it is not stalled.
     pub stall_reason: Option<StallReason>,
     /// When a failed event is tried next; `None` if no such try is planned.
     pub next_attempt_at: Option<Timestamp>,
@@ -57,9 +57,9 @@ pub struct ShownEndpoint {
     pub last_success_at: Option<Timestamp>,
     /// The sequence of the last event that was deleted before it could be delivered; `None` if there is none.
     pub missed_up_to: Option<u64>,
-    /// When it was created.
+    /// When the endpoint was created.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When the endpoint was changed last.
     pub updated_at: Timestamp,
     /// The version of the endpoint: 1 when it is created, and 1 more with each write.
     pub version: Version,
@@ -72,7 +72,7 @@ pub struct ShownEndpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShownAttempt {
-    /// When it ended.
+    /// When the try ended.
     pub at: Timestamp,
     /// The sequence of the event.
     pub sequence: u64,
@@ -110,15 +110,15 @@ pub struct ListedParked {
     /// The event. It is not serialized, because not every caller may read it.
     #[serde(skip)]
     pub event: RecordedEvent,
-    /// Its state.
+    /// The state of the parked event.
     pub state: ParkedState,
     /// The number of tries so far. A resend sets it to 0.
     pub attempts: u32,
-    /// When it first failed; `None` if it has not failed.
+    /// When the event first failed; `None` if it has not failed.
     pub first_failed_at: Option<Timestamp>,
-    /// When it is tried next; `None` if it waits behind another event or was given up.
+    /// When the event is tried next; `None` if it waits behind another event or was given up.
     pub next_attempt_at: Option<Timestamp>,
-    /// The last try; `None` if it was never tried.
+    /// The last try of the event; `None` if it was never tried.
     pub last: Option<ShownAttempt>,
 }
 

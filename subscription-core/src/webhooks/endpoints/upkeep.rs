@@ -10,8 +10,8 @@ use crate::webhooks::documents::ENDPOINTS;
 use crate::webhooks::{Delivery, Disabled, DisabledReason, Endpoint, Webhooks};
 
 impl Webhooks {
-    /// The lowest cursor of all enabled endpoints; `None` if no endpoint is enabled. Events after it may still have to
-    /// be sent.
+    /// The lowest cursor of all enabled endpoints: events after it may still have to be sent. `None` if no endpoint is
+    /// enabled.
     pub async fn lowest_cursor(&self) -> Result<Option<u64>, Error> {
         let mut lowest: Option<u64> = None;
         for endpoint in stored_endpoints(self.store()).await? {

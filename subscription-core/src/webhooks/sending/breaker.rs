@@ -19,8 +19,8 @@ const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
 pub struct Breaker {
     failing_since: Option<Timestamp>,
     stall: Option<Stall>,
-    /// The sequences of the events that failed since the last success, each once. It is not used while the endpoint is
-    /// stalled.
+    /// The sequences of the events that failed since the last success, each once. This list is not used while the
+    /// endpoint is stalled.
     failed: Vec<u64>,
 }
 

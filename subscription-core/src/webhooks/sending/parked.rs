@@ -49,7 +49,8 @@ impl ParkedEvents {
         self.entries.values().filter(|entry| entry.is_open()).count()
     }
 
-    /// The next try: when it is due, and the sequence of its event. `None` if no event waits for a try.
+    /// The next try of a parked event: when it is due, and the sequence of the event. `None` if no event waits for a
+    /// try.
     pub(crate) fn due(&self) -> Option<(Timestamp, u64)> {
         let is_waiting = |it: &Entry| it.parked.state == ParkedState::Waiting && !it.in_flight;
         let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry));
@@ -82,8 +83,8 @@ impl ParkedEvents {
         self.entries.get(&sequence).is_some_and(Entry::is_open)
     }
 
-    /// Parks an event. `failed` has its first failure and the time of its next try; `None` parks it behind another
-    /// event.
+    /// Parks an event. `failed` has the first failure of the event and the time of its next try; `None` parks the event
+    /// behind another.
     pub(crate) fn park(
         &mut self,
         event: &RecordedEvent,
@@ -152,7 +153,7 @@ impl ParkedEvents {
         Some(subject).filter(|subject| next_at.is_none() && !self.is_blocked(subject))
     }
 
-    /// Makes all events due now that wait for a try.
+    /// Makes all events that wait for a try due now.
     pub(crate) fn all_due(&mut self, now: Timestamp) {
         for (sequence, entry) in &mut self.entries {
             if entry.parked.state == ParkedState::Waiting && entry.due_at != Some(now) {

@@ -35,8 +35,8 @@ const OVERLOADED_DELAY_MIN: Duration = Duration::from_mins(1);
 /// The longest delay that an endpoint can request with `Retry-After`.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
-/// A random number from 0 to 1,000, which varies a delay by up to 20 %: 0 gives 80 % of it, 500 gives 100 %, and 1,000
-/// gives 120 %.
+/// A random number from 0 to 1,000, which varies a delay by up to 20 %: 0 gives 80 % of the delay, 500 gives 100 %, and
+/// 1,000 gives 120 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerMille(u16);
 
@@ -63,7 +63,8 @@ pub fn next_try(
     Some(failed_at.saturating_add(lengthened(jitter.of(*delay), outcome)))
 }
 
-/// When a stalled endpoint is tried next. `probes` is the number of probes that have failed since it stalled.
+/// When a stalled endpoint is probed next. `probes` is the number of probes that have failed since the endpoint
+/// stalled.
 pub fn next_probe(
     probes: u32,
     failed_at: Timestamp,
@@ -75,7 +76,7 @@ pub fn next_probe(
     failed_at.saturating_add(lengthened(jitter.of(delay), outcome))
 }
 
-/// The delay, or a longer one if the endpoint requested it or is overloaded.
+/// The delay, or a longer delay if the endpoint requested one or is overloaded.
 fn lengthened(delay: Duration, outcome: &DeliveryResult) -> Duration {
     let (overloaded, asked) = match outcome {
         DeliveryResult::Answered { status, retry_after } => {

@@ -29,14 +29,14 @@ pub(crate) struct Run<'r> {
 }
 
 struct State {
-    /// The number of ticks after which the feed may have new events.
+    /// The tick number. It rises with each tick after which the feed may have new events.
     tick: u64,
     /// The time of the next tick, unless a signal causes an earlier one.
     wake_by: Timestamp,
     endpoints: usize,
 }
 
-/// A place among the tries in flight. It is free again once this is dropped.
+/// A place among the tries in flight. The place is free again once this value is dropped.
 pub(crate) type Slot = Arc<()>;
 
 impl<'r> Run<'r> {
@@ -90,7 +90,7 @@ impl<'r> Run<'r> {
         }
     }
 
-    /// Waits until the next tick is due. Returns true if a signal caused it.
+    /// Waits until the next tick is due. Returns true if a signal caused the tick.
     pub(crate) async fn tick_due(&self) -> bool {
         let mut ends = Timestamp::MAX;
         let mut timer: BoxFuture<'_, ()> = pending().boxed();

@@ -43,7 +43,8 @@ struct Record {
 /// The result of [`Window::offer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
-    /// The window has the event now, or the event was offered before. [`Window::next`] returns it when it is its turn.
+    /// The window has the event now, or the event was offered before. [`Window::next`] returns the event when it can be
+    /// sent.
     Taken,
     /// An earlier event of the record is parked. Park this event behind it, and report [`End::Parked`] for it.
     Behind,

@@ -42,7 +42,7 @@ pub(crate) struct Page {
     origin: HeaderValue,
     /// True if the request is a preflight.
     is_preflight: bool,
-    /// The calling client; `None` until it is known.
+    /// The calling client; `None` until the client is known.
     pub(crate) client: Option<Arc<Client>>,
 }
 

@@ -125,8 +125,8 @@ fn address(name: &str) -> Option<IpAddr> {
 /// The hosts that a server serves.
 #[derive(Default)]
 pub(crate) struct Hosts {
-    /// If true, only names of this machine and listed names are served, as in development. If false, all names are
-    /// served, unless some are listed.
+    /// True if only the names of this machine and the listed names are served, as in development. If false, all names
+    /// are served, unless some are listed.
     pub(crate) loopback_only: bool,
     pub(crate) listed: Vec<AllowedHost>,
     /// The addresses where the server listens.

@@ -177,7 +177,7 @@ impl Api {
         caller: Option<IpAddr>,
     ) -> Result<Arc<Client>, ApiError> {
         let state = &self.state;
-        // This check is before the look-up, so that guessing costs the server little.
+        // This check comes before the look-up of the client, so that guessing costs the server little.
         state.limiters.peer(caller)?;
         let found = state.clients.find(credential, &state.auth).await;
         if let Err(ApiError::Service(Error::Unauthenticated(Unauthenticated::ClientUnknown))) =

@@ -38,7 +38,7 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
             if single != name {
                 continue;
             }
-            // Later code then never sees bytes other than ASCII in these headers.
+            // So later code never sees bytes other than ASCII in these headers.
             if std::mem::replace(seen, true) || !value.as_bytes().is_ascii() {
                 return Err(Refusal::HeaderInvalid(shown));
             }

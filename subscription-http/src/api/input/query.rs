@@ -109,7 +109,7 @@ impl Query {
         Ok(values)
     }
 
-    /// Refuses a query that has more than one of these parameters.
+    /// Refuses a query that has more than one of the parameters in `names`.
     pub(crate) fn expect_one_of(&self, names: &[&str]) -> Result<(), ApiError> {
         let mut given = names.iter().filter(|name| self.value(name).is_some());
         if let (Some(one), Some(other)) = (given.next(), given.next()) {
@@ -158,7 +158,7 @@ impl Query {
         limit.map_err(|refused| wrong("limit", refused.to_string()))
     }
 
-    /// The order and its direction; `None` if they are not given. A dash before the name means descending.
+    /// The order and its direction; `None` if the query names no order. A dash before the name means descending.
     pub(crate) fn sort<T: Copy>(
         &self,
         orders: &[(&str, T)],

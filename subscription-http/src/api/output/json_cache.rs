@@ -38,11 +38,11 @@ impl<T: ToJson> JsonCache<T> {
 
     /// Calls `act` with the JSON of a record.
     fn with<R>(&self, record: &Arc<T>, act: impl FnOnce(&Bytes) -> R) -> Result<R, ApiError> {
-        // No store shares this record: it was read for this response only, so it is not cached.
+        // Nothing else shares this record: it was read for this response only, so its JSON is not cached.
         if Arc::strong_count(record) == 1 {
             return Ok(act(&record.json()?));
         }
-        // Each record has two possible slots. If it had only one, two records of a page with the same slot would always
+        // Each record has two possible slots. With only one slot, two records of a page that share it would always
         // evict each other.
         let nth = slot_of(record);
         let first = self.slots.get(nth);

@@ -16,7 +16,7 @@ impl JobSignal {
         self.0.notify_one();
     }
 
-    /// Waits for a report. It returns at once if there was a report since it last returned.
+    /// Waits for a report. This method returns at once if there was a report since it last returned.
     pub async fn wait(&self) {
         self.0.notified().await;
     }

@@ -49,7 +49,7 @@ impl EventSignal {
 pub struct EventListener(watch::Receiver<u64>);
 
 impl EventListener {
-    /// Waits for a signal. It returns at once if a signal was sent since it last returned.
+    /// Waits for a signal. This method returns at once if a signal was sent since it last returned.
     pub async fn wait(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -96,7 +96,7 @@ struct News {
     page: Arc<EventPage>,
 }
 
-/// A place among the waiting requests. It is free again once this is dropped.
+/// A place among the waiting requests. The place is free again once this value is dropped.
 struct WaitingSlot<'p> {
     polls: &'p LongPolls,
     client: &'p Slug,
@@ -131,13 +131,13 @@ impl Default for LongPolls {
 }
 
 impl LongPolls {
-    /// Ends the wait of all requests, which return what they have. After this no other request can wait.
+    /// Ends the wait of all requests, which return the events that they have. After this no other request can wait.
     pub(crate) fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Reads a page of events. If there is none, waits at most `wait` for one. `read_up_to` is the last sequence that
-    /// the caller has read: if events after it were deleted, an error is returned at once.
+    /// Reads a page of events. If the page is empty, waits at most `wait` for an event. `read_up_to` is the last
+    /// sequence that the caller has read: if events after it were deleted, an error is returned at once.
     pub(crate) async fn read(
         &self,
         service: &SubscriptionService,
@@ -146,7 +146,7 @@ impl LongPolls {
         read_up_to: Option<u64>,
         wait: Duration,
     ) -> Result<EventPage, ApiError> {
-        // Subscribed before the feed is read, so that no event is missed between the two.
+        // The request subscribes before it reads the feed, so that no event is missed between the two.
         let mut news = self.news.subscribe();
         let mut stopping = self.stopping.subscribe();
         let mut page = service.event_page(&query).await?;
@@ -204,7 +204,7 @@ impl LongPolls {
         Ok(WaitingSlot { polls: self, client })
     }
 
-    /// Waits for its turn to read for all requests. Then reads the feed after each commit and each second, until there
+    /// Waits for the turn to read for all requests. Then reads the feed after each commit and each second, until there
     /// are events. The next events are read by another request, or by this one if it continues to wait.
     async fn read_for_all(&self, service: &SubscriptionService) {
         let mut reader = self.reader.lock().await;
@@ -219,7 +219,8 @@ impl LongPolls {
             let commit = *commits.borrow();
             let after = self.waiting().reached;
             let read = service.event_page(&EventQuery::after(after, PageLimit::MAX)).await;
-            // Set after the read. If this request ends during the read, the request that continues must read again.
+            // The state is set after the read. If this request ends during the read, the request that continues must
+            // read again.
             *reader = Reader { commit, read_at: Instant::now(), is_behind: false };
             match read {
                 Ok(page) if page.reached > after => {

@@ -21,14 +21,15 @@ struct Checked {
 }
 
 impl Checked {
-    /// True if the result is still valid. It is not valid after the clock was set back.
+    /// True if the result is still valid. A result from a later time is not valid: the clock was set back.
     fn holds_at(self, now: Timestamp) -> bool {
         (0..CACHED_MICROS).contains(&(now.micros() - self.at.micros()))
     }
 }
 
 impl Readiness {
-    /// Checks the store, unless the last result is still valid. Concurrent callers wait for one check.
+    /// Checks that the store accepts writes, unless the last result is still valid. Concurrent callers wait for one
+    /// check.
     pub(crate) async fn check(&self, service: &SubscriptionService) -> Result<(), ApiError> {
         let mut last = self.0.lock().await;
         let at = service.now();

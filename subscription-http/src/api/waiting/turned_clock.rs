@@ -12,8 +12,8 @@ pub trait TurnedClock: Send + Sync + fmt::Debug {
     /// The present time of this clock.
     fn now(&self) -> Timestamp;
 
-    /// Turns the clock to `to`. Each step that becomes due on the way is made, at the time when it is due. The call
-    /// may return before everything is done, within 20 seconds; then it is called again.
+    /// Turns the clock to `to`. Each step that becomes due on the way is made at the time when it is due. The call may
+    /// return after 20 seconds although not everything is done; then the caller repeats it.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error>;
 }
 

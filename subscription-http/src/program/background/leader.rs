@@ -12,7 +12,7 @@ use subscription_core::store::LeaderLock;
 /// Says whether this instance does the background work.
 #[async_trait]
 pub(crate) trait Leader: Send + Sync {
-    /// True if this instance leads now. It is called every two seconds.
+    /// True if this instance leads now. Called every two seconds.
     async fn leads(&self) -> bool;
 
     /// The difference between the clocks of this machine and of the database, as of the last call of `leads`.

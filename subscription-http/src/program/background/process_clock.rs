@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::program::Failure;
 use crate::program::settings::{ClockKind, Settings};
 
-/// Maximum time of one advance. After it, the advance returns unfinished.
+/// Maximum time of one advance. An advance that takes longer returns unfinished.
 const WORK_MAX: Duration = Duration::from_secs(20);
 
 /// A clock that runs with an offset to the machine's clock, or stands still at a moment.
@@ -32,12 +32,12 @@ pub(crate) struct ProcessClock {
 
 #[derive(Debug, Clone, Copy)]
 enum Position {
-    /// This many microseconds ahead of the machine's clock.
+    /// The clock is this number of microseconds ahead of the machine's clock.
     Running(i64),
     Held(Timestamp),
 }
 
-/// The body of the document.
+/// The body of the document that stores the offset.
 #[derive(Deserialize)]
 struct Offset {
     micros: i64,
@@ -120,7 +120,7 @@ impl Clock for ProcessClock {
             Position::Held(at) => at,
             Position::Running(offset) => {
                 let micros = SystemClock.now().micros().saturating_add(offset);
-                // Only a moment after the last year is out of range: the clock stands still at its maximum.
+                // Only a moment after the year 9999 is out of range: then the clock stands still at its maximum.
                 Timestamp::from_micros(micros.max(0)).unwrap_or(Timestamp::MAX)
             }
         }

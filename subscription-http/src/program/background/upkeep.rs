@@ -34,9 +34,10 @@ impl Job for Upkeep {
         Duration::from_mins(1)
     }
 
-    /// Runs each part of the upkeep. Each deletes everything of its kind that has expired.
+    /// Runs each part of the upkeep. A part deletes all records of its kind that have expired.
     async fn run(&self, stop: &Stop) -> Result<Next, Error> {
-        // All parts run before the first error is returned, so that one failure does not prevent the others.
+        // All parts run before the first error is returned, so that the failure of one part does not prevent the
+        // others.
         let accounts = self.auth.finish_deletions().await;
         let sessions = self.auth.forget_ended_sessions().await;
         let requests = self.service.forget_expired_idempotency().await;

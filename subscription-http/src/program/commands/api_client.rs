@@ -14,7 +14,7 @@ use url::Url;
 use crate::program::settings::Listen;
 use crate::program::{Failure, read_text};
 
-/// The time-out of a request. It is longer than a request for events waits.
+/// The time-out of a request. It is longer than the time for which a request waits for events.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The server that a command calls.
@@ -23,8 +23,8 @@ pub(crate) struct ApiArgs {
     /// The URL of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     api: Url,
-    /// A file with the client-id of a client that has the scope of the command; a server in development needs
-    /// none.
+    /// A file with the client-id of a client that has the scope of the command; a server in development mode
+    /// needs no client-id.
     #[arg(long, value_name = "FILE")]
     client_id_file: Option<PathBuf>,
 }
@@ -80,7 +80,7 @@ pub(crate) fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
     }
 }
 
-/// Asks the server on this machine, at the address of --listen, whether it is ready.
+/// Checks that the server on this machine, at the address of --listen, is ready.
 pub(crate) async fn health(Listen(mut address): Listen) -> Result<(), Failure> {
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());

@@ -21,11 +21,11 @@ const PAUSED: &str = "billing is paused: run subscription-http billing resume to
 #[derive(Subcommand)]
 pub(crate) enum BillingCommand {
     /// Renew nothing and request no payment until `billing resume`: for a database that was restored from a
-    /// backup, before the server starts. On PostgreSQL the server may run.
+    /// backup. With SQLite, run this before the server starts; with PostgreSQL the server may run.
     Pause,
-    /// Go on after a pause. On SQLite, before the server starts.
+    /// Resume billing after a pause. With SQLite, run this before the server starts.
     Resume,
-    /// Print whether the billing is paused, and how many subscriptions are due.
+    /// Print whether billing is paused, and how many subscriptions are due.
     Status,
 }
 

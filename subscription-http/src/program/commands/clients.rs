@@ -15,10 +15,10 @@ use crate::program::{Failure, print};
 pub(crate) enum ClientCommand {
     /// Add a client. A confidential client gets a key, which is printed once.
     Add {
-        /// Its name for people; its id is derived from it unless --id is given.
+        /// The client's name for people; unless --id is given, the id is derived from the name.
         #[arg(long)]
         name: String,
-        /// Its id: 1 to 64 of a-z, 0-9 and -.
+        /// The client's id: 1 to 64 of a-z, 0-9 and -.
         #[arg(long)]
         id: Option<Slug>,
         /// A scope: what the client may do; can be given several times.
@@ -34,7 +34,7 @@ pub(crate) enum ClientCommand {
     },
     /// List the clients.
     List,
-    /// Give a client a new key. Its last key works until the next rotation.
+    /// Give a client a new key. Its previous key works until the client gets another new key.
     RotateKey {
         /// The client.
         id: Slug,

@@ -58,7 +58,7 @@ impl Configured {
         Ok(())
     }
 
-    /// Tries once to store the clients. The error is `None` if the database cannot be reached.
+    /// Tries once to store the clients. If the database cannot be reached, the error is `None`.
     async fn attempt(&self, auth: &Authentication) -> Result<(), Option<Failure>> {
         let failed = |id: &str, error: Error| {
             (error.kind() != ErrorKind::Unavailable)

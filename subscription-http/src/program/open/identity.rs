@@ -13,7 +13,7 @@ use subscription_http::{FetchSettings, HttpFetch};
 use crate::program::settings::{Mode, Settings};
 use crate::program::{Failure, read_text};
 
-/// The verifier. `None` if production mode has no settings for one.
+/// The identity verifier. `None` if production mode has no settings for one.
 pub(super) fn verifier(settings: &Settings) -> Result<Option<Arc<dyn IdentityVerifier>>, Failure> {
     let keys_url = &settings.identity_keys_url;
     let introspection_url = &settings.identity_introspection_url;

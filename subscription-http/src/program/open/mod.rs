@@ -1,7 +1,7 @@
 //! The start of a server: opens everything that it needs, or reports everything that is missing in one error.
 //!
-//! All checks that create no file run first, also those of the ports. So a start that fails there creates neither a
-//! database nor keys.
+//! All checks that create no file run first, also the checks of the ports. So a start that fails in these checks
+//! creates neither a database nor keys.
 
 mod configured_clients;
 mod identity;
@@ -174,8 +174,8 @@ fn check_development(settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// The keys. They are read from the key file. At the first start in development mode they are new, and their file is
-/// not in place yet.
+/// The keys, and where they come from: read from the key file, or new at the first start in development mode. The file
+/// of new keys is not in place yet.
 enum KeyFile {
     Read(Keys),
     New(NewKeys),

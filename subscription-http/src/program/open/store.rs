@@ -167,7 +167,7 @@ fn cached<S: Store>(
     (store, metrics)
 }
 
-/// The error of a database file that was not opened. Adds the name of the file if the error lacks it.
+/// The error of a database file that was not opened, with the name of the file.
 fn not_opened(path: &Path, error: OpenError) -> Failure {
     let (Failure(message), name) = (Failure::from(error), path.display().to_string());
     if message.contains(&name) {

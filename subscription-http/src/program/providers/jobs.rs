@@ -67,7 +67,8 @@ impl Job for ProviderJob {
         self.metrics.observed(&[], self.service.now());
     }
 
-    /// Executes one round. A stop waits at most for its reads from providers, and each read has a time-out.
+    /// Executes one round. A stop waits at most for the reads from providers that are in flight, and each read has a
+    /// time-out.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);

@@ -21,8 +21,8 @@ const LISTED: &str = "GET /provider-events lists them";
 pub(crate) enum ProviderCommand {
     /// Read the subscriptions, invoices and orders of the configured payment providers, and write what differs.
     ///
-    /// It can be repeated, and continues where it was interrupted. It exits with 0 only if nothing waits or failed. On
-    /// SQLite it runs while no server does; a running server syncs every night, and by POST /provider-syncs.
+    /// The command can be repeated, and continues where it was interrupted. It exits with 0 only if no object waits or
+    /// failed. With SQLite, run it while no server runs; a running server syncs every night, and at POST /provider-syncs.
     Sync {
         /// The source: the name of a table in [providers]. [default: all]
         #[arg(long)]

@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
     let failure = |error: toml::de::Error| {
         let mut message = error.to_string();
         // The error's full message quotes a line, which may contain the database's password or a secret of a provider.
-        // Then only the line's number and the short message are shown.
+        // If it may, only the line's number and the short message are shown.
         if message.contains('@') || text.contains("providers") {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             message = format!("line {}: {}", before.matches('\n').count() + 1, error.message());

@@ -35,11 +35,11 @@ use super::Failure;
 /// The default name of the key file.
 const KEYS_FILE: &str = "subscription.keys";
 
-/// How the list of missing settings names the database.
+/// The text for the database in the list of missing settings.
 pub(crate) const DATABASE_MISSING: &str = "a database: --database postgres://… or sqlite://FILE, or \
                                            DATABASE_URL, or database in the settings file";
 
-/// The settings. A key in the settings file is named as its field here.
+/// The settings. In the settings file, a key has the name of the field here.
 #[derive(Default, Args, Deserialize)]
 #[command(next_help_heading = "General options")]
 #[serde(default)]
@@ -51,7 +51,7 @@ pub(crate) struct Settings {
     pub(crate) config: Option<PathBuf>,
 
     /// The address to listen on, such as 127.0.0.1:8080, or 0.0.0.0:8080 for all addresses of this
-    /// machine; port 0 takes any free port. [default: 127.0.0.1:8080]
+    /// machine; with port 0 the system chooses a free port. [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Listen,
 
@@ -59,18 +59,18 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics_listen: Option<Listen>,
 
-    /// The console, a web page for operators, and the figures at /stats: on (at the address of --listen), off, or an
-    /// address, which then serves the whole API too, while that of --listen serves neither console nor figures.
-    /// [default: on in development, off in production]
+    /// Where to serve the console, a web page for operators, and the figures at /stats: on (at the address of
+    /// --listen), off, or another address. That address then serves the whole API too, and the address of --listen
+    /// serves neither the console nor the figures. [default: on in development, off in production]
     #[arg(long, value_name = "WHERE")]
     console: Option<Console>,
 
-    /// Maximum number of open connections; more callers wait until one closes. [default: 10000]
+    /// Maximum number of open connections; further callers wait until a connection closes. [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     max_connections: Option<Connections>,
 
-    /// Maximum number of open connections from one address; more are closed. All callers behind a proxy
-    /// share the proxy's address. [default: 1000]
+    /// Maximum number of open connections from one address; further ones are closed. All callers behind a
+    /// proxy share the proxy's address. [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     max_connections_per_peer: Option<Connections>,
 
@@ -84,7 +84,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "NUMBER")]
     database_connections: Option<DatabaseConnections>,
 
-    /// Whom to trust: every caller in development, only known clients and verified users in production.
+    /// The callers to trust: in development every caller, in production only known clients and verified users.
     /// [default: development]
     #[arg(long)]
     pub(crate) mode: Mode,
@@ -93,7 +93,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log: Level,
 
-    /// The file of the keys that sign tokens; `key rotate` creates it. [default: subscription.keys]
+    /// The file of the keys that sign tokens; `key rotate` creates the file. [default: subscription.keys]
     #[arg(long, value_name = "FILE")]
     pub(crate) keys: Option<PathBuf>,
 
@@ -107,18 +107,18 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,
 
-    /// A change that people may make to their own subscriptions, cancel or resume; can be given several
-    /// times. [default: none]
+    /// A change that users may make to their own subscriptions: cancel or resume; can be given several times.
+    /// [default: none]
     #[arg(long, value_name = "CHANGE", value_delimiter = ',')]
     pub(crate) self_service: Vec<SelfService>,
 
-    /// How long events are kept: an ISO 8601 duration such as P400D or P2Y, or forever. Readers of the feed
-    /// that come later get 410. [default: P400D]
+    /// How long events are kept: an ISO 8601 duration such as P400D or P2Y, or forever. A reader of the feed
+    /// that has missed deleted events gets 410. [default: P400D]
     #[arg(long, value_name = "DURATION")]
     pub(crate) keep_events: KeepEvents,
 
-    /// The clock: that of the machine, or a manual one, which /clock/advance turns; for development mode only.
-    /// [default: system]
+    /// The clock: that of the machine (system), or, in development mode only, one that /clock/advance turns
+    /// (manual). [default: system]
     #[arg(long)]
     pub(crate) clock: ClockKind,
 
@@ -127,7 +127,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "TIME")]
     pub(crate) clock_at: Option<Timestamp>,
 
-    /// The issuer and audience of our access tokens. [default: subscription]
+    /// The issuer and audience of the access tokens that this service issues. [default: subscription]
     #[arg(long, value_name = "NAME")]
     pub(crate) issuer: Option<String>,
 
@@ -158,12 +158,12 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "URL")]
     pub(crate) identity_introspection_url: Option<url::Url>,
 
-    /// Our client id for introspection.
+    /// The client id with which this service calls the introspection URL.
     #[arg(long, value_name = "ID")]
     pub(crate) identity_client_id: Option<String>,
 
-    /// A file with a secret: our client secret for introspection, or the secret of a host that signs its
-    /// tokens with HS256.
+    /// A file with a secret: the client secret for the introspection URL, or the secret with which an
+    /// identity provider signs its tokens (HS256).
     #[arg(long, value_name = "FILE")]
     pub(crate) identity_secret_file: Option<PathBuf>,
 

@@ -1,7 +1,7 @@
 //! The table `[providers]`: the accounts at payment providers whose subscriptions the server records.
 //!
-//! This module reads the values of the table itself: an error of the TOML parser would quote them, and some are
-//! secrets. All faults are reported in one error.
+//! This module reads the values of the table itself: an error of the TOML parser would quote the values, and some of
+//! them are secrets. All faults are reported in one error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -20,8 +20,8 @@ use crate::program::Failure;
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("kind", "the provider: \"stripe\" or \"lemon_squeezy\""),
-    ("signing_secrets", "1 to 4 secrets of which one signs its webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
-    ("api_key", "a key that reads its API; at Stripe a restricted one is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
+    ("signing_secrets", "1 to 4 secrets, one of which signs the provider's webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
+    ("api_key", "a key to read the provider's API; at Stripe a restricted key is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
     ("live", "true: live data is copied; false: test data [default: true in production, false in development]"),
     ("pause", "Stripe: while collection is paused, a subscription continues (\"keep\") or is paused (\"stop\") [default: \"keep\"]"),
     ("match_email", "a customer is bound to the user with the same verified e-mail address [default: false]"),

@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Users {
-    /// Users who signed up here; another `user_id` is refused.
+    /// Users who signed up here; any other `user_id` is refused.
     #[default]
     Accounts,
     /// Any UUID: another system has the users, and they are not looked up.
@@ -72,7 +72,7 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // `localhost` is the only host name that is accepted, because others would need a DNS lookup.
+        // `localhost` is the only host name that is accepted, because other names would need a DNS lookup.
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
         let local = port.filter(|_| text.starts_with("localhost:"));
         let local = local.map(|port| (Ipv4Addr::LOCALHOST, port).into());

@@ -19,7 +19,7 @@ pub(super) const WEBHOOK_KEYS: [(&str, &str); 4] = [
     ("ca_file", "root certificates (PEM) to check those of endpoints with [default: those that browsers trust]"),
 ];
 
-/// The checked settings: the client that sends, and the addresses that it may send to.
+/// The checked settings: the HTTP client that sends, and the addresses that it may send to.
 pub(crate) struct WebhookSettings {
     pub(crate) transport: HttpDeliver,
     pub(crate) addresses: AddressRules,

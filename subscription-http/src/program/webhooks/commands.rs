@@ -17,12 +17,12 @@ const SECRET: &str = "WEBHOOK_SECRET";
 
 #[derive(Subcommand)]
 pub(crate) enum WebhookCommand {
-    /// Create an endpoint, and print it with its secret, which is shown this once.
+    /// Create an endpoint, and print it with its secret, which is not shown again.
     Add {
-        /// Where events are sent to.
+        /// The URL that events are sent to.
         #[arg(long)]
         url: String,
-        /// A type of events, such as `subscription.*`; can be given several times. [default: all of plans,
+        /// A type of events, such as `subscription.*`; can be given several times. [default: all events of plans,
         /// subscriptions and payments]
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
@@ -37,14 +37,14 @@ pub(crate) enum WebhookCommand {
         #[command(flatten)]
         api: ApiArgs,
     },
-    /// Send a ping to an endpoint, and print the outcome. Fails if it is not accepted.
+    /// Send a ping to an endpoint, and print the outcome. Fails if the endpoint does not accept the ping.
     Ping(Named),
-    /// Replace the secret of an endpoint, and print the endpoint with its new secret, which is shown this once. The
-    /// old one signs for another 24 hours.
+    /// Replace the secret of an endpoint, and print the endpoint with its new secret, which is not shown again. The
+    /// previous secret signs for another 24 hours.
     Rotate {
         #[command(flatten)]
         named: Named,
-        /// How many hours the old secret signs: 0 to 72.
+        /// The number of hours for which the previous secret still signs: 0 to 72.
         #[arg(long, value_name = "HOURS")]
         overlap_hours: Option<u64>,
     },
@@ -75,7 +75,7 @@ pub(crate) struct Delivery {
     /// The header webhook-signature.
     #[arg(long)]
     signature: String,
-    /// A file with the secret of the endpoint, or with several, separated by blanks. [default: the environment
+    /// A file with the secret of the endpoint, or with several secrets, separated by blanks. [default: the environment
     /// variable `WEBHOOK_SECRET`]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,

@@ -12,7 +12,7 @@ use super::Failure;
 use super::keys::Keys;
 use super::settings::WebhookSettings;
 
-/// The webhooks of a service. `None` if the server sends none.
+/// The webhooks of a service. `None` if the server sends no webhooks.
 pub(crate) fn over(
     settings: Option<WebhookSettings>,
     service: &SubscriptionService,

@@ -160,7 +160,8 @@ fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     Quantity::new(number).map_err(|_| quantity.unreadable())
 }
 
-/// The page without its query, because the query signs in anybody who has it. `None` if the page is not HTTPS.
+/// The URL of the page without its query, because anybody who has the query is signed in. `None` if the URL is not
+/// HTTPS.
 fn without_query(url: &str) -> Option<Href> {
     let page = url.split(['?', '#']).next()?;
     page.starts_with("https://").then(|| page.parse().ok()).flatten()

@@ -91,8 +91,8 @@ fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> 
     Ok((payments, elsewhere <= 0))
 }
 
-/// A payment of `units`: its id is the id of the object `named`, its currency that of the object `place`. `None` if its
-/// amount is 0.
+/// A payment of `units` in the smallest unit of the currency. Its id is that of the object `named`, its currency that
+/// of the object `place`. `None` if the amount is 0.
 fn payment(
     named: &JsonPath<'_>,
     place: &JsonPath<'_>,
@@ -229,7 +229,7 @@ fn disputed(
     Ok(found.into_iter().max().unwrap_or(Some(PaymentStatus::Disputed)))
 }
 
-/// The text, if it is one of these.
+/// The text at `place`, if it is one of `names`.
 fn one_of<'a>(place: &JsonPath<'a>, names: &[&str]) -> Result<&'a str, Unmapped> {
     let text = place.text()?;
     if names.contains(&text) { Ok(text) } else { Err(place.unreadable()) }

@@ -15,11 +15,11 @@ const SETS_MAX: usize = 200;
 /// How a set uses the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It requires that they have not changed.
+    /// The change set requires that the records have not changed.
     Guarded,
-    /// It updates them.
+    /// The change set updates the records.
     Updated,
-    /// It creates them.
+    /// The change set creates the records.
     Created,
 }
 
@@ -64,8 +64,8 @@ impl Group {
     }
 }
 
-/// True if, for each table of `roles`, `others` use its records alike, or do not name the table and `roles` only
-/// create records in it.
+/// True if, for each table of `roles`, the sets of `others` use its records alike, or do not name the table, and
+/// `roles` only creates records in it.
 fn fits(roles: &Roles, others: &Roles) -> bool {
     roles.iter().all(|(table, role)| {
         others.get(table).map_or(*role == Role::Created, |other| other == role)
@@ -118,7 +118,8 @@ fn gives_up(changes: &ChangeSet) -> bool {
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for changes in sets {
-        // A statement does not see that a period or an identity is given up, and the order of the sets counts here.
+        // A statement does not notice that a record gives up a period or an identity, and then the order of the sets
+        // counts.
         let is_alone = gives_up(&changes);
         let joined = match groups.last_mut() {
             Some(group) if !is_alone => group.add(changes),

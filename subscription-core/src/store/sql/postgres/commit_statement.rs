@@ -58,7 +58,7 @@ pub(super) enum Locked {
     Refuse,
 }
 
-/// A record that must have a version.
+/// A record that must have this version.
 struct Check<'c> {
     set: u64,
     key: Key,
@@ -67,7 +67,7 @@ struct Check<'c> {
     write: Option<&'c Record>,
 }
 
-/// The sets as one statement; `None` if they cannot be one.
+/// The change sets as one statement; `None` if they cannot be one statement.
 pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<BatchStatement> {
     if !sets.iter().all(|set| is_small(set) && is_of_versions(set)) {
         return None;
@@ -223,7 +223,8 @@ impl StatementBuilder {
                 continue;
             }
             let assigned = each(columns, ", ", |column| format!("{column} = r.{column}"));
-            // The version is compared again, though the row is locked: every update names the version that it follows.
+            // The version is compared again, although the row is locked: every update names the version that it
+            // follows.
             updates.push(format!(
                 "UPDATE {name} AS t SET {assigned} FROM check_{nth} AS r WHERE {same} AND {ACCEPTED}"
             ));

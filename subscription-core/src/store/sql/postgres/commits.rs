@@ -59,8 +59,8 @@ impl Handler for Commits {
         let mut outcomes = Vec::with_capacity(sets.len());
         let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
         for (place, changes) in sets.into_iter().enumerate() {
-            // A set goes back to its caller if an earlier set writes one of its records. So it does not delay the other
-            // sets.
+            // A set goes back to its caller if an earlier set writes one of its records, so that it does not delay the
+            // other sets.
             if groups.iter().any(|(group, _)| group.is_before(&changes)) {
                 outcomes.push((place, Err(changes)));
                 continue;
@@ -75,7 +75,7 @@ impl Handler for Commits {
             }
             groups.extend(left.map(|changes| (Group::of(changes), vec![place])));
         }
-        // All at once: the groups write different records.
+        // The groups are committed at the same time, because they write different records.
         let committed =
             groups.iter().map(|(group, _)| self.commit_together(&group.sets, Locked::Refuse));
         for (committed, (group, places)) in join_all(committed).await.into_iter().zip(groups) {
@@ -214,8 +214,8 @@ impl Commits {
         Ok(done)
     }
 
-    /// Confirms all earlier commits by an empty one that does not take long: the log of the database is one sequence, so
-    /// a stand-by that has the last commit has all of them.
+    /// Confirms all earlier commits by an empty commit that does not take long: the log of the database is one
+    /// sequence, so a stand-by that has the last commit has all of them.
     async fn confirm(&self) -> Result<(), sqlx::Error> {
         let rows = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;
         if !rows.first().map_or(Ok(true), |row| row.bool(0))? {
@@ -255,7 +255,7 @@ impl Commits {
     }
 }
 
-/// The conflict of a refused set, by the number of its check; `None` if the number is not that of a record.
+/// The conflict of a refused set, by the number of the check that failed; `None` if no record has this number.
 fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx::Error> {
     let key = usize::try_from(row.int(1)?).ok().and_then(|number| checked.get(number));
     Ok(key.map(conflict))

@@ -52,7 +52,7 @@ impl<H: Handler> Groups<H> {
         Arc::new(Self { handler, queue: Mutex::new(queue) })
     }
 
-    /// The result of a request; `None` if the runtime ends before it, or the handler panics.
+    /// The result of a request; `None` if the runtime ends before the result is known, or if the handler panics.
     pub(super) async fn answer(self: &Arc<Self>, request: H::Request) -> Option<H::Answer> {
         let (tell, told) = oneshot::channel();
         let begins = {

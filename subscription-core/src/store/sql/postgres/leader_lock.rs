@@ -20,15 +20,15 @@ use crate::values::clock::Clock as _;
 /// How long the database may take to connect, or to respond.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lets the server end a session whose client is gone or hangs. The time-outs are 6,000 milliseconds. TCP sends probes
+/// Makes the server end a session whose client is gone or hangs. The time-outs are 6,000 milliseconds. TCP sends probes
 /// after 2 idle seconds and every 2 seconds, and gives up after 2 probes. A setting that an older server lacks is left
 /// out.
 const END_SILENT_SESSIONS: &str = "SELECT set_config(name, CASE WHEN name LIKE '%timeout' THEN '6000' ELSE '2' END, false) \
      FROM pg_settings WHERE name IN ('idle_session_timeout', 'tcp_user_timeout', \
      'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count')";
 
-/// Gives the session a name, by which it is recognized later. Returns no row if it has a name: then another instance
-/// uses the session too.
+/// Gives the session a name, by which it is recognized later. Returns no row if the session has a name already: then
+/// another instance uses the session too.
 const NAME_SESSION: &str = "SELECT set_config('subscription.session', gen_random_uuid()::text, false) \
      WHERE coalesce(current_setting('subscription.session', true), '') = ''";
 
@@ -81,8 +81,8 @@ impl LeaderLock {
     pub async fn holds(&self) -> bool {
         let asked_at = SystemClock.now();
         let mut place = self.session.lock().await;
-        // The session is taken out during the call: a caller that is cancelled leaves no session in the middle of a
-        // statement.
+        // The session is removed from its place during the call: a caller that is cancelled leaves no session in the
+        // middle of a statement.
         let session = place.take();
         let asked = timeout(PATIENCE, async {
             let mut session = match session {

@@ -41,7 +41,7 @@ async fn listen_once(
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.listen(CHANNEL).await?;
     cache.forget_all();
-    // `None` means that the connection was lost, and with it the notifications of the meantime.
+    // `None` means that the connection was lost, and that notifications may have been lost with it.
     while let Some(notification) = listener.try_recv().await? {
         if let Some((key, version)) = parse(notification.payload()) {
             cache.forget(&key, version);

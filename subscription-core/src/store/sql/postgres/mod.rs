@@ -120,7 +120,7 @@ impl Dialect for Postgres {
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
-        // Events that get their numbers here are a commit.
+        // To give events their numbers is a commit.
         let kept = async {
             let mut connection = self.pool.get().await?;
             let kept = feed::number_and_bound(&mut connection).await;

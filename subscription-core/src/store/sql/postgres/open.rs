@@ -93,7 +93,8 @@ impl PostgresOptions {
 
     /// Opens the database and migrates its tables.
     ///
-    /// Waits without a time limit for locks of other sessions, such as those of a backup or of a process that migrates.
+    /// The migration waits without a time limit for locks of other sessions, such as those of a backup or of a process
+    /// that migrates.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
         loop {

@@ -79,7 +79,7 @@ impl SharedReads {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reads of the same text; `None` if the statement cannot be shared.
+    /// The reads that have the same text; `None` if the statement cannot be shared.
     fn of_text(&self, statement: &Statement) -> Option<Arc<Groups<ReadsOfText>>> {
         let mut all = self.reads();
         if let Some(reads) = all.get(&statement.text) {

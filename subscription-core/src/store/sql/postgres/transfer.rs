@@ -77,8 +77,7 @@ async fn number(from: &mut PgConnection, text: &'static str) -> Result<i64, Tran
     Ok(row.int(0).map_err(failed)?)
 }
 
-/// The events that the snapshot sees without a sequence. Gives them sequences, which are after all others
-/// that the snapshot sees.
+/// The events that the snapshot sees without a sequence. They get sequences after all others that the snapshot sees.
 async fn late_events(
     snapshot: &mut PgConnection,
     numbering: &mut PgConnection,
@@ -99,7 +98,7 @@ async fn late_events(
 async fn finish(to: &mut PgConnection, tables: &str, feed: u64) -> Result<(), sqlx::Error> {
     to.execute(Statement::plain(access::refresh_all_access_classes("now()"))).await?;
     to.execute(Statement::plain(format!("ANALYZE {tables}"))).await?;
-    // Last, because a rollback does not undo it.
+    // This statement is the last one, because a rollback does not undo it.
     let text = "SELECT setval('feed', GREATEST($1, 1), $1 > 0)";
     to.execute(Statement::new(text, vec![Value::count(feed)])).await.map(drop)
 }

@@ -39,7 +39,7 @@ use crate::values::Version;
 /// The largest number of change sets in one message.
 const SETS_MAX: usize = 32;
 
-/// The largest number each of records, guards and events of a set: sets of these sizes have few different texts.
+/// The largest number of records, of guards and of events of a set: sets of these sizes have few different texts.
 const FEW: usize = 8;
 
 /// The largest number of statements in a message.
@@ -119,8 +119,8 @@ fn is_refusal(error: &sqlx::Error) -> bool {
     matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::NotNullViolation))
 }
 
-/// Adds the records that a set writes to `named`. False if an earlier set writes one of them, or writes a record that
-/// this set guards.
+/// Adds the records that a set writes to `named`. Returns false if an earlier set writes one of these records, or a
+/// record that this set guards.
 fn names(changes: &ChangeSet, named: &mut HashSet<Key>) -> bool {
     !guarded(changes).any(|key| named.contains(key))
         && changes.writes.iter().all(|write| named.insert(write.key()))
@@ -144,8 +144,8 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
         let Guard::Unchanged { key, version } = guard else { return None };
         part.check(key, *version);
     }
-    // Only these need a check here: a new record whose key exists is an error, and the first update checks its own
-    // version.
+    // Only these writes need a check here: a new record whose key exists is an error, and the first update checks its
+    // own version.
     for other in others.iter().filter(|other| other.version() != Version::FIRST) {
         part.check(&other.key(), other.version().previous());
     }

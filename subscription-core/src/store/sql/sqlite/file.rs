@@ -49,14 +49,14 @@ impl HeldFile {
 
     /// Removes the files that were created here.
     pub(super) fn discard(self) {
-        // The lock is still held, so no other process uses them.
+        // The lock is still held, so no other process uses the files.
         remove(&self.made);
     }
 }
 
 fn remove(files: &[PathBuf]) {
     for file in files {
-        // Some may not exist yet.
+        // Some of the files may not exist yet.
         std::fs::remove_file(file).ok();
     }
 }
@@ -91,7 +91,7 @@ fn private(path: &Path) -> io::Result<(File, bool)> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.clone().create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
-        // If the path is a link to a file that does not exist, this creates the file.
+        // If the path is a link to a file that does not exist, this call creates the file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok((options.create(true).truncate(false).open(path)?, false))
         }

@@ -55,8 +55,8 @@ pub type SqliteStore = SqlStore<Sqlite>;
 #[derive(Debug)]
 pub struct Sqlite {
     readers: Arc<Pool<SqliteConnection>>,
-    /// Held while a slow list is read. Only one slow list is read at a time, so that short reads have the other
-    /// connections and processors.
+    /// The lock that is held while a slow list is read. Only one slow list is read at a time, so that short reads have
+    /// the other connections and processors.
     slow_reads: Arc<Mutex<()>>,
     writer: Writer,
 }
@@ -74,15 +74,15 @@ impl SqliteOptions {
         Self { path: path.into(), synchronous: SqliteSynchronous::Full }
     }
 
-    /// Allows many more commits in a second, but a power cut may lose the last ones. If only the process is killed, no
-    /// commit is lost.
+    /// Allows many more commits in a second, but a power cut may lose the last commits. If only the process is killed,
+    /// no commit is lost.
     #[must_use]
     pub const fn relaxed(mut self) -> Self {
         self.synchronous = SqliteSynchronous::Normal;
         self
     }
 
-    /// Opens the file for this process alone, and migrates its tables. If opening fails, the files that it created are
+    /// Opens the file for this process alone, and migrates its tables. If this fails, the files that were created are
     /// removed.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = HeldFile::take(&self.path)?;

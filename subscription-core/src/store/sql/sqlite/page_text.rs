@@ -41,7 +41,8 @@ pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreEr
     Ok(records)
 }
 
-/// Removes the next value from the text and returns it, `None` for NULL. The second part is true at the end of a row.
+/// Removes the next value from the text and returns it, or `None` for NULL, and true if it is the last value of its
+/// row.
 fn next<'t>(text: &mut &'t str) -> Option<(Option<&'t str>, bool)> {
     let end = text.bytes().position(|byte| matches!(byte, b',' | b':' | b';'))?;
     let (mut value, mut rest) = text.split_at_checked(end)?;

@@ -26,7 +26,7 @@ use crate::values::Timestamp;
 /// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
 
-/// The number of sets of a batch that a transaction commits even if other callers wait.
+/// The number of change sets of a batch that a transaction commits even if other callers wait.
 const BATCH_MIN: usize = 4;
 
 /// After this number of sets of batches, a transaction begins no further batch. While the next transaction writes that
@@ -45,7 +45,7 @@ enum Job {
     Close(oneshot::Sender<()>),
 }
 
-/// Sends the outcome; the caller may have been cancelled.
+/// The sender of the outcome to the caller, who may have been cancelled.
 type Answer = oneshot::Sender<Result<(), StoreError>>;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ enum Work {
     MoveDue(Timestamp),
 }
 
-/// The writer's connection, lent to an import while commits wait. A connection that is not given back is
+/// The writer's connection, which is lent to an import while commits wait. A connection that is not given back is
 /// replaced, and its open transaction is rolled back.
 #[derive(Debug)]
 pub(super) struct Loan {

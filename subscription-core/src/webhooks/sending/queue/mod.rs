@@ -36,7 +36,7 @@ pub(crate) struct EndpointQueue {
     window: Window,
     breaker: Breaker,
     parked: ParkedEvents,
-    /// The wanted events that were read but are not in the window yet.
+    /// The events that the endpoint wants and that were read, but are not in the window yet.
     pending: VecDeque<Arc<RecordedEvent>>,
     /// The events of the window that still have to be parked behind another event. They wait until the number of
     /// parked events is below the limit.
@@ -115,7 +115,7 @@ impl EndpointQueue {
         if queue.is_enabled() && queue.signing.is_none() {
             queue.disable(DisabledReason::KeyMissing, now);
         }
-        // If a caller made the document due, it is written again, so that it is no longer due.
+        // If a caller made the delivery document due, the document is written again, so that it is no longer due.
         if queue.delivery.due_at != queue.due_at() || queue.parked.is_touched() {
             queue.changed_at = Some(now);
         }

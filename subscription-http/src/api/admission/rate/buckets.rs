@@ -57,7 +57,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
     }
 
-    /// Removes a token. Returns the number of tokens left, or the time until there is a token.
+    /// Removes a token from the bucket of `key`. Returns the number of tokens left, or the time until the bucket has a
+    /// token again.
     pub(crate) fn take(&self, key: K) -> Result<u32, Duration> {
         self.ask(&Ask { key, takes: true })
     }
@@ -97,7 +98,7 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
         let hash = usize::try_from(self.hasher.hash_one(&ask.key) % SHARDS as u64);
-        // The index is always in range. This form cannot panic.
+        // The index is always in range, and this form of access cannot panic.
         let Some(shard) = self.shards.get(hash.unwrap_or_default()) else {
             return measure(None).map(|(outcome, _)| outcome);
         };

@@ -139,7 +139,7 @@ impl<K: Hash + Eq + Clone> Limit<K> {
         let quota = quota?;
         let window = quota.window.min(WINDOW_MAX);
         let period = (window / quota.requests.get()).max(Duration::from_nanos(1));
-        // This is `None` only if the period is zero.
+        // The quota is `None` only if the period is zero.
         let refill = governor::Quota::with_period(period)?.allow_burst(quota.requests);
         Some(Self { policy, quota, buckets: Buckets::new(refill, time.clone()) })
     }
@@ -243,7 +243,7 @@ impl Limiters {
 }
 
 impl Refusal {
-    /// The same refusal, with a wait of at least `least` if it is by a rate limit.
+    /// This refusal, with a wait of at least `least` if it is by a rate limit.
     fn for_at_least(self, least: Duration) -> Self {
         let Self::RateLimited(status) = self else { return self };
         let wait = Some(status.wait.unwrap_or_default().max(least));

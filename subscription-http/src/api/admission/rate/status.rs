@@ -21,13 +21,13 @@ pub(crate) struct RateStatus {
 }
 
 impl RateStatus {
-    /// The status for a client that already has the maximum number of requests waiting for events.
+    /// The status of the rate limit for a client that already has the maximum number of requests waiting for events.
     pub(crate) const fn waiting(most: u32) -> Self {
         let wait = Duration::from_secs(1);
         Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
     }
 
-    /// The status after too many observations of payment providers were requested.
+    /// The status of the rate limit after too many observations of payment providers were requested.
     pub(crate) const fn provider_syncs(wait: Duration) -> Self {
         let quota = Quota::new(OBSERVATIONS_PER_SECOND, Duration::from_secs(1));
         Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }
