@@ -212,7 +212,8 @@ impl Subscription {
     ///
     /// - A subscription that is cancelled or expires gets its end.
     /// - A cancelled subscription that is resumed before its end gets back the end that it had before the
-    ///   cancellation, unless its end was changed while it was cancelled.
+    ///   cancellation. If its end was changed while it was cancelled, and the cancellation is stored (see
+    ///   [`Cancellation::kept`]), the changed end stays.
     /// - A subscription that becomes `one_time` loses its renewal.
     /// - A `one_time` subscription that gets another cycle renews at the first start of a period after `now`.
     pub fn change(
@@ -237,7 +238,8 @@ impl Subscription {
             && let Some(found) = &mut state.cancelled
             && changes.ends_at.sets(current.ends_at.as_ref())
         {
-            // An end that is set while the subscription is cancelled stays after a resume.
+            // An end that is set while the subscription is cancelled stays after a resume, if the cancellation is
+            // stored.
             found.ends_at = changes.ends_at.or(None);
         }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
