@@ -372,8 +372,8 @@ fn currency_mismatch(from: Option<Currency>, to: Option<Currency>) -> String {
         (None, _) => "neither the subscription nor its plan has a currency".to_owned(),
         (Some(_), None) => "the plan has no currency".to_owned(),
         (Some(from), Some(to)) => format!(
-            "the subscription is paid in {from} and the plan in {to}: the currency changes only at the end of a \
-             period, and without credit left"
+            "the subscription is paid in {from} and the plan in {to}: the currency can change only at the end of a \
+             period, without credit"
         ),
     }
 }

@@ -40,9 +40,7 @@ impl TryFrom<BTreeMap<String, CheckoutProvider>> for CheckoutHosts {
             };
             let host = host.trim_end_matches('.').to_owned();
             if known.insert(host, provider).is_some_and(|other| other != provider) {
-                return Err(refused(format!(
-                    "names the host {text:?} twice, with different providers"
-                )));
+                return Err(refused(format!("names {text:?} twice, with different providers")));
             }
         }
         Ok(Self(known))

@@ -175,8 +175,8 @@ impl Subscription {
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
     /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A
-    /// cancelled subscription gets back the end that was set before the cancellation, if there was one and the end was
-    /// not changed since; and it continues its trial.
+    /// cancelled subscription gets back the end that was set before the cancellation, if there was one, and continues
+    /// its trial. [`Subscription::change`] says what happens to an end that was changed since.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {

@@ -157,9 +157,7 @@ fn tls(roots: &[Vec<u8>]) -> Result<ClientConfig, rustls::Error> {
 /// The reason why a fetch failed.
 #[derive(Debug, thiserror::Error)]
 enum NotFetched {
-    #[error(
-        "the URL must be https, or http on this machine, and must not contain a user name or a password"
-    )]
+    #[error("the URL must be https, or http on this machine, without a user name or a password")]
     Unsafe,
     #[error("the value of a header must be visible ASCII characters")]
     Header,

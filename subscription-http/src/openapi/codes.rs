@@ -14,9 +14,9 @@ pub(super) static CODES: [Code; 64] = [
     (400, "invalid_cursor", "The cursor does not belong to this list with these filters."),
     (400, "idempotency_key_invalid", "The idempotency key is not 1 to {{idempotency_key_chars}} visible ASCII characters."),
     (400, "signature_invalid", "The webhook does not have a valid signature of its payment provider."),
-    (401, "client_id_missing", "The client-id is missing: send one."),
+    (401, "client_id_missing", "The client-id is missing."),
     (401, "client_unknown", "The client-id is unknown, wrong or revoked, or was removed from the settings file."),
-    (401, "token_missing", "The access token is missing: send one."),
+    (401, "token_missing", "The access token is missing."),
     (401, "token_invalid", "The access token was not issued by this service, or was issued to another client."),
     (401, "token_expired", "The access token has expired: refresh it."),
     (401, "session_revoked", "The session was ended: sign in again."),
@@ -69,7 +69,7 @@ pub(super) static CODES: [Code; 64] = [
     (500, "internal", "There was an unexpected error: report the request_id to the operators of the service."),
     (503, "store_unavailable", "The database cannot be reached: try again."),
     (503, "identity_provider_unavailable", "The identity provider cannot be reached: try again."),
-    (503, "overloaded", "The server took too long or had too many requests, or the record was changed by too many requests: try again."),
+    (503, "overloaded", "The server took too long or had too many requests, or too many requests changed the record: try again."),
 ];
 
 /// Finds the row of a code.

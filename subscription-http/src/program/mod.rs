@@ -270,7 +270,7 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     });
     if keys.are_full(&named) {
         print(
-            "the next rotation drops the oldest server key: before that, run subscription-http client \
+            "the next rotation drops the oldest server key: first run subscription-http client \
              rotate-key for the clients whose keys are as old",
         );
     }

@@ -111,7 +111,8 @@ async fn what_is_no_key_set_lets_nobody_in() {
 /// Nothing but what was configured is ever asked, and that only where nobody listens in.
 #[tokio::test]
 async fn nothing_is_sent_in_the_clear_but_on_this_machine() {
-    let refused = "the URL must be https, or http on this machine, and must not contain a user name or a password";
+    let refused =
+        "the URL must be https, or http on this machine, without a user name or a password";
     let provider = Provider::new(keys()).await;
     let port = provider.address.port();
     for url in [

@@ -36,9 +36,7 @@ impl Readiness {
         match *last {
             Some(checked) if checked.holds_at(at) && checked.takes_writes => Ok(()),
             Some(checked) if checked.holds_at(at) => {
-                let source =
-                    "the last check, a moment ago, found that the database accepts no writes"
-                        .into();
+                let source = "the database accepted no writes a moment ago".into();
                 Err(Error::Store(StoreError::Unavailable(source)).into())
             }
             Some(_) | None => {

@@ -61,8 +61,8 @@ impl ProcessClock {
             (None, ClockKind::System) => return Ok(None),
             (Some(_), ClockKind::System) => {
                 return Err(Failure::new(
-                    "the clock of this database was turned: open it with --clock manual, in \
-                     development mode only, or use another database",
+                    "the clock of this database was turned: use --clock manual, in development \
+                     mode only, or another database",
                 ));
             }
             (Some(found), ClockKind::Manual) => serde_json::from_str::<Offset>(&found.body)?.micros,

@@ -87,8 +87,8 @@ pub(crate) async fn health(Listen(mut address): Listen) -> Result<(), Failure> {
     }
     if !address.ip().is_loopback() {
         return Err(Failure(format!(
-            "the command health connects to the loopback address, but the server listens on \
-             {address} only: listen on all addresses, or send GET /health/ready to that address"
+            "health calls the loopback address, but the server listens on {address} only: send GET /health/ready \
+             to that address"
         )));
     }
     let api = format!("http://{address}").parse()?;

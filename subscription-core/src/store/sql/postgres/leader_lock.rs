@@ -158,7 +158,7 @@ async fn prove(options: &PgConnectOptions) -> Result<(), sqlx::Error> {
 fn is_shared() -> sqlx::Error {
     tracing::error!(
         "a pooler shares the connection of the leader lock: this instance does no background work. \
-         Set pool_mode = session in PgBouncer, or connect to PostgreSQL itself"
+         Use pool_mode = session, or connect to PostgreSQL itself"
     );
     sqlx::Error::Protocol("the session is shared".to_owned())
 }
