@@ -13,7 +13,7 @@ use crate::store::{
 };
 use crate::values::{SessionId, Timestamp};
 
-/// No field has its default.
+/// No field of the session has its default value.
 pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     let reasons = [
         RevocationReason::Logout,
@@ -40,7 +40,7 @@ pub async fn every_field_of_a_session_reads_back(store: Arc<dyn Store>) {
     }
 }
 
-/// Both kinds and both sources, with every scope and with none, with two keys and with none, with origins
+/// Clients of both kinds and both sources, with every scope and with none, with two keys and with none, with origins
 /// and with none.
 pub async fn every_field_of_a_client_reads_back(store: Arc<dyn Store>) {
     let key = |n: u8| ClientKey { key_id: n, hash: [n; 32], created_at: at(n.into()) };
@@ -80,7 +80,7 @@ pub async fn an_address_reads_back_as_it_was_written(store: Arc<dyn Store>) {
     assert_eq!(read.email.as_str(), "Ada@B\u{fc}cher.Example");
 }
 
-/// Addresses are compared without case, with the domain in its ASCII form.
+/// Addresses are compared in lower case, with the domain in its ASCII form.
 pub async fn an_address_is_taken_in_every_spelling(store: Arc<dyn Store>) {
     put(&store, [User { email: parsed("ada@b\u{fc}cher.example"), ..account(1) }]).await;
 
@@ -90,7 +90,7 @@ pub async fn an_address_is_taken_in_every_spelling(store: Arc<dyn Store>) {
     }
 }
 
-/// Issuer and subject together, byte by byte.
+/// A user is found by issuer and subject together, byte by byte.
 pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) {
     let identity = |issuer: &str, subject: &str| IdentityKey {
         issuer: parsed(issuer),
@@ -113,7 +113,7 @@ pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) 
     assert_eq!(found(&store, UniqueValue::UserIdentity(&nobody)).await, None);
 }
 
-/// By id, as many as requested; an account that is no longer closing is not listed.
+/// The users are listed by id, as many as requested. An account that is no longer closing is not listed.
 pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
     let closing = |n| User { closing: true, ..account(n) };
     put(&store, [account(1), closing(4)]).await;
@@ -150,7 +150,7 @@ async fn session_ids(store: &Arc<dyn Store>, query: SessionQuery) -> Vec<Session
     listed::<Session>(store, query).await.iter().map(|session| session.id).collect()
 }
 
-/// Neither those that were revoked, nor those that expired, nor those of other users.
+/// The list has no sessions that were revoked or have expired, and none of other users.
 pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn Store>) {
     with_sessions(&store).await;
     let ids = async |n, now| {
@@ -168,7 +168,7 @@ pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn 
     assert_eq!(ids(0, 20).await, [4, 1].map(|n| session(n).id));
 }
 
-/// From a position on, and as many as requested; none of other users.
+/// The list begins at a position, has as many sessions as requested, and none of other users.
 pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn Store>) {
     with_sessions(&store).await;
     let ids = async |now, skip, limit| {
@@ -188,7 +188,7 @@ async fn ended(store: &Arc<dyn Store>, by: u64, limit: PageLimit) -> Vec<Session
     session_ids(store, SessionQuery::Ended { by: at(by), limit }).await
 }
 
-/// By expiry or by revocation, whichever came first.
+/// A session ends by expiry or by revocation, whichever comes first.
 pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
     let revoked = |n, end| revoked(n, end, RevocationReason::RevokeAll);
     let idle = Session { expires_at: at(1_000), idle_expires_at: at(30), ..session(3) };
@@ -204,7 +204,7 @@ pub async fn ended_sessions_are_listed_by_their_end(store: Arc<dyn Store>) {
     assert_eq!(ended(&store, 50, limit(2)).await, [100, 20].map(|n| session(n).id));
 }
 
-/// It is listed by its new end alone.
+/// The session is listed by its new end alone.
 pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
     put(&store, [session(1)]).await;
 
@@ -215,7 +215,7 @@ pub async fn a_session_that_goes_on_ends_later(store: Arc<dyn Store>) {
     assert_eq!(ended(&store, 9, PageLimit::MAX).await, [session(1).id]);
 }
 
-/// Revoked ones too.
+/// Revoked clients are listed too.
 pub async fn clients_are_listed_by_id(store: Arc<dyn Store>) {
     let revoked = Client { revoked_at: Some(at(1)), ..client(2) };
     for record in [client(3), revoked.clone(), client(1)] {

@@ -31,7 +31,7 @@ fn named(id: &str, document: Document) -> Document {
     Document { key, ..document }
 }
 
-/// Bodies of any text up to the largest size, with and without owner, label and due time.
+/// The documents have bodies of any text up to the largest size, with and without owner, label and due time.
 pub async fn every_field_of_a_document_reads_back(store: Arc<dyn Store>) {
     let full = Document { body: "x".repeat(Document::BODY_BYTES_MAX).into(), ..document(1) };
     let odd = r#"{"text":"Größe 日本 \\ \" 🏠"}"#;
@@ -79,7 +79,7 @@ pub async fn documents_are_listed_by_collection_owner_and_label(store: Arc<dyn S
     assert_eq!(listed(&store, label("ope")).await, [""; 0]);
 }
 
-/// The earliest due time first; documents with the same due time by id.
+/// The document with the earliest due time comes first; documents with the same due time are sorted by id.
 pub async fn documents_that_are_due_are_listed(store: Arc<dyn Store>) {
     let due = |id: &str, due_at| named(id, Document { due_at, ..document(1) });
     let documents = [
@@ -118,7 +118,7 @@ pub async fn a_changed_document_is_listed_by_what_it_is_now(store: Arc<dyn Store
     }
 }
 
-/// Nothing of the set is stored.
+/// No part of the change set is stored.
 pub async fn a_body_beyond_its_bound_is_refused(store: Arc<dyn Store>) {
     let long = "x".repeat(Document::BODY_BYTES_MAX + 1).into();
     let long = Record::from(Document { body: long, ..document(2) });

@@ -12,7 +12,7 @@ use crate::store::{
 use crate::subscriptions::Subscription;
 use crate::values::Timestamp;
 
-/// The moment a microsecond before.
+/// The moment one microsecond before `at`.
 fn before(at: Timestamp) -> Timestamp {
     Timestamp::from_micros(at.micros() - 1).unwrap()
 }
@@ -25,7 +25,7 @@ async fn assert_due(store: &Arc<dyn Store>, until: Timestamp, due: &[Subscriptio
     }
 }
 
-/// The same for payments in a status.
+/// Asserts that the list of payments in a status, until a moment, has these payments.
 async fn assert_to_do(
     store: &Arc<dyn Store>,
     status: PaymentStatus,
@@ -38,8 +38,8 @@ async fn assert_to_do(
     }
 }
 
-/// Those that are due at the same moment by id. The last moment is part of the list, and what is not on the
-/// clock is in none.
+/// Subscriptions that are due at the same moment are sorted by id. A subscription that is due at the last moment is in
+/// the list; one that the clock does not manage is in no list.
 pub async fn subscriptions_that_are_due_are_listed_the_longest_due_first(store: Arc<dyn Store>) {
     assert_due(&store, Timestamp::MAX, &[]).await;
     let due = [(1, 30), (2, 10), (3, 20), (4, 20), (5, 40), (6, 10)];
@@ -60,8 +60,8 @@ pub async fn subscriptions_that_are_due_are_listed_the_longest_due_first(store: 
     }
 }
 
-/// Pending and processing ones when they are due, failed ones at their next attempt; no other, and none without
-/// a period.
+/// Pending and processing payments are listed when they are due, failed payments at their next attempt. Payments in
+/// other statuses, and payments without a period, are not listed.
 pub async fn payments_that_are_due_are_listed_by_status_the_longest_due_first(
     store: Arc<dyn Store>,
 ) {
@@ -75,7 +75,7 @@ pub async fn payments_that_are_due_are_listed_by_status_the_longest_due_first(
         }
         all.push(Payment { status, ..payment(place * 10 + 9) });
     }
-    // One that has failed for good.
+    // A payment that has failed and has no next attempt.
     let mut given_up = asked_payment(1_000, PaymentKind::Proration, 10);
     given_up.status = PaymentStatus::Failed;
     given_up.asked.as_mut().unwrap().next_attempt_at = None;
@@ -94,7 +94,7 @@ pub async fn payments_that_are_due_are_listed_by_status_the_longest_due_first(
     }
 }
 
-/// At its new moment, in the list of its new status, or in none.
+/// A changed record is listed at its new moment, in the list of its new status, or in no list.
 pub async fn a_changed_record_is_due_when_it_is_now(store: Arc<dyn Store>) {
     let collected = asked_payment(1, PaymentKind::Renewal, 10);
     put(&store, [Record::from(due_subscription(1, 10)), Record::from(due_subscription(2, 20))])
@@ -143,7 +143,7 @@ pub async fn a_mirrored_payment_is_never_due_and_claims_no_period(store: Arc<dyn
     put(&store, [own.clone()]).await;
 
     assert_eq!(store.find(period).await.unwrap(), Some(own.clone().into()));
-    // Another status makes none of them due.
+    // In every other status, none of these payments is due.
     for ((_, n), status) in
         theirs().zip(PaymentStatus::all().skip(1).chain([PaymentStatus::Pending]))
     {
@@ -163,7 +163,8 @@ pub async fn a_mirrored_payment_is_never_due_and_claims_no_period(store: Arc<dyn
     put(&store, [asked_payment(1_001, PaymentKind::Initial, 10)]).await;
 }
 
-/// While what was seen is written for a later moment, and others become due before and after the position.
+/// A reader walks along the list. Meanwhile the records that it has seen are written with a later due time, and other
+/// records become due before and after its position.
 pub async fn a_walk_along_what_is_due_misses_nothing_that_waits(store: Arc<dyn Store>) {
     let due: Vec<_> = (0..40).map(|n| due_subscription(n, 100 + n / 4)).collect();
     put(&store, due.clone()).await;
@@ -183,7 +184,7 @@ pub async fn a_walk_along_what_is_due_misses_nothing_that_waits(store: Arc<dyn S
         if query.after.is_none() {
             break;
         }
-        // Before the position, and after the last moment.
+        // These records are due before the position, and after the last moment of the list.
         put(&store, [due_subscription(1_000 + round, 50), due_subscription(2_000 + round, 201)])
             .await;
     }

@@ -71,8 +71,8 @@ fn conflict(record: impl Into<Record>) -> StoreError {
     StoreError::Conflict(record.into().key())
 }
 
-/// In any order of their records, and more of them than a store may group. Their events enter the feed in
-/// the order of the sets.
+/// The sets name their records in any order, and there are more sets than a store may group. Their events enter the
+/// feed in the order of the sets.
 pub async fn every_set_of_a_call_is_taken_in_its_order(store: Arc<dyn Store>) {
     put(&store, (0..450).map(subscription)).await;
 
@@ -80,7 +80,7 @@ pub async fn every_set_of_a_call_is_taken_in_its_order(store: Arc<dyn Store>) {
     assert_each(&store, sets.collect()).await;
 }
 
-/// Creations, deletions and guards between steps of the clock. A set may have no event, or no payment.
+/// The sets create, delete and guard records, between steps of the clock. A set may have no event, or no payment.
 pub async fn sets_of_any_form_are_taken_in_one_call(store: Arc<dyn Store>) {
     put(&store, (0..5).map(subscription)).await;
     put(&store, one_of_each(8)).await;
@@ -116,7 +116,7 @@ pub async fn a_stale_set_does_not_affect_the_others(store: Arc<dyn Store>) {
     assert_each(&store, sets).await;
 }
 
-/// Sets that are refused for all kinds of reasons, each between sets that are taken.
+/// Sets are refused for all kinds of reasons, each between sets that are accepted.
 pub async fn a_refused_set_does_not_affect_the_others(store: Arc<dyn Store>) {
     put(&store, (0..20).map(subscription)).await;
     put(&store, [payment(1), payment(2)]).await;
@@ -154,7 +154,7 @@ pub async fn a_refused_set_does_not_affect_the_others(store: Arc<dyn Store>) {
     assert_each(&store, sets.chain([(renewal(16, 2), Ok(()))]).collect()).await;
 }
 
-/// The second set is judged by what the first has written: its versions, and its unique values.
+/// The second set is checked after the first was written: its versions and its unique values.
 pub async fn a_set_is_judged_after_the_sets_before_it(store: Arc<dyn Store>) {
     put(&store, (0..6).map(subscription)).await;
 
@@ -168,7 +168,7 @@ pub async fn a_set_is_judged_after_the_sets_before_it(store: Arc<dyn Store>) {
         (renewal(1, 2), Ok(())),
         (renewal(0, 3), Ok(())),
         (renewal(0, 3), Err(conflict(subscription(0)))),
-        // Its value is free for a later set, but not for an earlier one.
+        // The value that the set gives up is free for a later set, but not for an earlier one.
         (with_value(4, external(5)), Err(StoreError::Taken(Unique::ExternalSubscription))),
         (with_value(5, None), Ok(())),
         (with_value(3, external(5)), Ok(())),
@@ -181,7 +181,8 @@ pub async fn a_set_is_judged_after_the_sets_before_it(store: Arc<dyn Store>) {
     assert_each(&store, sets).await;
 }
 
-/// No sets give no results. An empty set is taken, and a set that breaks the rules for change sets refused.
+/// A call without sets returns no results. An empty set is accepted, and a set that breaks the rules for change sets is
+/// refused.
 pub async fn empty_and_bad_sets_of_a_call_are_judged_alone(store: Arc<dyn Store>) {
     put(&store, [subscription(0)]).await;
 

@@ -20,7 +20,7 @@ async fn told(store: &Arc<dyn Store>) -> Vec<Event> {
     feed(store).await.into_iter().map(|recorded| recorded.event).collect()
 }
 
-/// Of one set and of one set after another, whatever the ids and times of the events.
+/// The order is that of the writes, within one set and from set to set, whatever the ids and times of the events.
 pub async fn events_are_read_in_the_order_in_which_they_were_written(store: Arc<dyn Store>) {
     store.commit(telling([event(5), event(1), event(3)])).await.unwrap();
     store.commit(telling([event(4)])).await.unwrap();
@@ -31,7 +31,7 @@ pub async fn events_are_read_in_the_order_in_which_they_were_written(store: Arc<
     assert!(sequences.is_sorted_by(|a, b| a < b), "{sequences:?}");
 }
 
-/// Once with each set, beside its records.
+/// The events of a set are in the feed once, together with the records of the set.
 pub async fn events_come_with_their_change(store: Arc<dyn Store>) {
     for n in 1..4 {
         let events = vec![event(n)];
@@ -80,7 +80,7 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
         Some(Actor::Provider(parsed("provider"))),
         Some(Actor::Command),
         Some(Actor::Library),
-        // As a release wrote it that knew no actors.
+        // An event as it was written by a release that stored no actors.
         None,
     ];
     let times = [Timestamp::MIN, parsed("2024-02-29T23:59:59.999999Z"), Timestamp::MAX];
@@ -105,7 +105,7 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
     assert_eq!(told(&store).await, events);
 }
 
-/// A reader continues after the last that it has seen; nothing follows the end.
+/// A reader continues after the last event that it has seen. At the end of the feed the page is empty.
 pub async fn the_feed_is_read_on_from_a_sequence(store: Arc<dyn Store>) {
     store.commit(telling((0..10).map(event))).await.unwrap();
 
@@ -121,7 +121,7 @@ pub async fn the_feed_is_read_on_from_a_sequence(store: Arc<dyn Store>) {
     assert_eq!(seen, (0..10).map(event).collect::<Vec<_>>());
 }
 
-/// However far beyond the end.
+/// The page is empty after every sequence beyond the end, however large.
 pub async fn nothing_follows_the_end_of_the_feed(store: Arc<dyn Store>) {
     for end in [0, 1, i64::MAX.unsigned_abs(), u64::MAX] {
         assert_eq!(
@@ -143,7 +143,7 @@ pub async fn nothing_follows_the_end_of_the_feed(store: Arc<dyn Store>) {
     }
 }
 
-/// No sooner than it must, no more than it may.
+/// The page ends no earlier than at its limit, and has no more events than its limit.
 pub async fn a_page_of_events_keeps_to_its_limit(store: Arc<dyn Store>) {
     store.commit(telling((0..250).map(event))).await.unwrap();
 
@@ -155,7 +155,7 @@ pub async fn a_page_of_events_keeps_to_its_limit(store: Arc<dyn Store>) {
     }
 }
 
-/// Up to and with the sequence that is named, and no other.
+/// The events up to the named sequence, this one included, are deleted, and no others.
 pub async fn events_are_forgotten_up_to_a_sequence(store: Arc<dyn Store>) {
     store.commit(telling((0..5).map(event))).await.unwrap();
     let all = feed(&store).await;
@@ -174,7 +174,7 @@ pub async fn events_are_forgotten_up_to_a_sequence(store: Arc<dyn Store>) {
     assert_eq!(read_on.first(), all.last());
 }
 
-/// Even after all that came before are forgotten: a reader would miss what comes next.
+/// The sequences rise even after all earlier events were deleted: otherwise a reader would miss the next events.
 pub async fn sequences_go_on_rising_after_events_are_forgotten(store: Arc<dyn Store>) {
     let mut last = 0;
     for n in 0..4 {
@@ -191,7 +191,7 @@ pub async fn sequences_go_on_rising_after_events_are_forgotten(store: Arc<dyn St
     }
 }
 
-/// The events of a set are not among those that it forgets.
+/// A set that deletes events does not delete the events that it adds.
 pub async fn a_set_may_forget_old_events_and_tell_new_ones(store: Arc<dyn Store>) {
     store.commit(telling([event(1), event(2)])).await.unwrap();
     let forget_events = feed(&store).await.last().map(|recorded| recorded.sequence);
@@ -217,7 +217,7 @@ async fn walked(store: &Arc<dyn Store>, mut query: EventQuery) -> Vec<Event> {
     }
 }
 
-/// The history of one record, whatever happens to others meanwhile.
+/// The events of one record are read, whatever happens to other records meanwhile.
 pub async fn events_are_read_by_their_subject(store: Arc<dyn Store>) {
     let history: Vec<_> =
         (0..5).map(|n| Event { subject: event(100).subject, ..event(n) }).collect();
@@ -238,7 +238,7 @@ pub async fn events_are_read_by_their_subject(store: Arc<dyn Store>) {
     assert_eq!(walked(&store, deleted).await, []);
 }
 
-/// Each event that one of the patterns admits, and no other.
+/// The query returns each event that one of the patterns admits, and no other.
 pub async fn events_are_read_by_their_types(store: Arc<dyn Store>) {
     let became = |n: u64, to| {
         let change = Change::SubscriptionStatusChanged { from: SubscriptionStatus::Active, to };
@@ -319,7 +319,7 @@ pub async fn a_page_of_events_tells_the_bounds_of_the_feed(store: Arc<dyn Store>
     assert!(last > third, "{last} comes after {third}");
 }
 
-/// The feed and the records are kept apart: a deleted record's history stays.
+/// The feed does not depend on the records: the events of a deleted record stay.
 pub async fn events_outlive_the_record_that_they_tell_of(store: Arc<dyn Store>) {
     let record = Record::from(plan(1));
     let created = event(1);

@@ -23,7 +23,7 @@ pub async fn a_guard_that_holds_changes_nothing(store: Arc<dyn Store>) {
     assert_stored(&store, one_of_each(1)).await;
 }
 
-/// At an older version, at one that never was, and where there is no record.
+/// The guard names an older version, a version that the record never had, or a record that does not exist.
 pub async fn a_guard_at_another_version_is_refused_and_names_the_record(store: Arc<dyn Store>) {
     put(&store, one_of_each(1)).await;
     put(&store, one_of_each(1).map(|record| at_version(record, 2))).await;
@@ -38,7 +38,7 @@ pub async fn a_guard_at_another_version_is_refused_and_names_the_record(store: A
     }
 }
 
-/// A guard of [`Version::NEW`](crate::Version::NEW): before a record is made and after it is deleted.
+/// A guard of [`Version::NEW`](crate::Version::NEW) holds before a record is created and after it is deleted.
 pub async fn a_guard_that_there_is_no_record_holds_while_there_is_none(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         let no_record = || guarding([unchanged(&record, 0)]);
@@ -86,7 +86,7 @@ pub async fn a_plan_that_somebody_has_is_in_use(store: Arc<dyn Store>) {
     assert_eq!(feed(&store).await, []);
 }
 
-/// The guard sees the deletes of its set: of all subscriptions to the plan, or of all but one.
+/// The guard takes the deletes of its set into account: of all subscriptions to the plan, or of all but one.
 pub async fn a_plan_is_unused_if_the_set_deletes_what_refers_to_it(store: Arc<dyn Store>) {
     let holders =
         [1, 2].map(|n| Subscription { subscription_plan_id: plan(1).id, ..subscription(n) });
@@ -125,8 +125,8 @@ fn scheduled(n: u64, to: u64) -> Subscription {
     Subscription { billing: Some(Box::new(billing(to))), ..subscription(n) }
 }
 
-/// In whatever way the schedule was written: with a new subscription, by an update under a guard of the plan, by a
-/// set with a payment and events, and among several such sets of one call.
+/// The plan is in use however the schedule was written: with a new subscription, by an update under a guard of the
+/// plan, by a set with a payment and events, or among several such sets of one call.
 pub async fn a_plan_that_a_change_is_scheduled_to_is_in_use(store: Arc<dyn Store>) {
     put(&store, (11..=15).map(plan)).await;
     put(&store, (2..=5).map(subscription)).await;
@@ -149,8 +149,8 @@ pub async fn a_plan_that_a_change_is_scheduled_to_is_in_use(store: Arc<dyn Store
     assert_stored(&store, (11..=15).map(plan)).await;
 }
 
-/// The schedule was dropped, is one to another plan or a pause, or its subscription was deleted, before or by the
-/// same set. A subscription whose change has happened has the plan.
+/// The schedule was dropped, or replaced by a pause or by a change to another plan, or its subscription was deleted,
+/// before or by the same set. A subscription whose change has happened has the plan.
 pub async fn a_plan_is_unused_once_no_change_to_it_is_scheduled(store: Arc<dyn Store>) {
     put(&store, (11..=17).map(plan)).await;
     put(&store, (1..=6).map(|n| scheduled(n, n + 10))).await;
@@ -207,7 +207,7 @@ pub async fn an_idempotency_record_that_has_not_expired_is_not_taken_for_one_tha
     assert_absent(&store, [expires(500)]).await;
 }
 
-/// Expired ones do not matter, nor those of others, nor those that the set writes or deletes.
+/// Expired subscriptions do not matter, nor those of other users, nor those that the set writes or deletes.
 pub async fn a_user_with_another_live_subscription_is_refused(store: Arc<dyn Store>) {
     let of_user = |n, status| Subscription { user_id: user(1), status, ..subscription(n) };
     put(&store, [of_user(1, SubscriptionStatus::Expired), subscription(2)]).await;

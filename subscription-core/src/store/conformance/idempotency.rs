@@ -15,7 +15,8 @@ async fn expired(store: &Arc<dyn Store>, by: Timestamp, limit: PageLimit) -> Vec
     expired.iter().map(|record| record.key.clone()).collect()
 }
 
-/// The same key of another client, for another operation or in another case is another request.
+/// The same key is another request if another client sent it, if it is for another operation, or if its letters differ
+/// in case.
 pub async fn an_answer_belongs_to_its_operation_client_and_key(store: Arc<dyn Store>) {
     let keys = [
         request(1),
@@ -61,7 +62,7 @@ pub async fn answers_that_have_expired_are_listed_and_no_other(store: Arc<dyn St
     }
 }
 
-/// They are sorted by the time at which they expire, not by key or by the order of the writes.
+/// The records are sorted by the time at which they expire, not by key or by the order of the writes.
 pub async fn the_longest_expired_answers_come_first(store: Arc<dyn Store>) {
     for n in [4, 20, 1, 3, 100, 2] {
         put(&store, [answer(n)]).await;

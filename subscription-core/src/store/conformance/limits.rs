@@ -9,7 +9,7 @@ use crate::values::Version;
 
 const MAX: u64 = ChangeSet::RECORDS_MAX as u64;
 
-/// All of them are there afterwards.
+/// All records of the set exist afterwards.
 pub async fn a_set_of_a_thousand_records_is_taken(store: Arc<dyn Store>) {
     put(&store, (0..MAX).map(payment)).await;
 
@@ -30,7 +30,7 @@ pub async fn a_set_of_more_than_a_thousand_records_is_refused(store: Arc<dyn Sto
     assert_absent(&store, [payment(1)]).await;
 }
 
-/// By two writes, two deletes, or a write and a delete.
+/// The set names the record in two writes, in two deletes, or in a write and a delete.
 pub async fn a_set_that_names_a_record_twice_is_refused(store: Arc<dyn Store>) {
     put(&store, one_of_each(1)).await;
 
@@ -50,7 +50,7 @@ pub async fn a_set_that_names_a_record_twice_is_refused(store: Arc<dyn Store>) {
     }
 }
 
-/// No write and no delete can have the version before the first.
+/// The version before the first one is refused in a write and in a delete.
 pub async fn a_set_without_a_version_is_refused(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         let unversioned = at_version(record, Version::NEW.get());

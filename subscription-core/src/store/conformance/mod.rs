@@ -48,7 +48,7 @@ pub use records::at_version;
 pub struct Case {
     /// The duty of a store, as a sentence.
     pub name: &'static str,
-    /// Panics if the store, which must be fresh, does not do so.
+    /// Runs the case on a store, which must be fresh. Panics if the store does not do its duty.
     pub run: fn(Arc<dyn Store>) -> CaseRun,
 }
 
@@ -62,7 +62,7 @@ pub static CASES: &[Case] = crate::store_conformance!(@each list());
 
 /// Makes a test of each case that a store must pass.
 ///
-/// Takes an expression that gives a future of a fresh store; it is evaluated once for each case. See
+/// Takes an expression that gives a future of a fresh store. The expression is evaluated once for each case. See
 /// [`conformance`](crate::store::conformance).
 #[macro_export]
 macro_rules! store_conformance {

@@ -44,9 +44,10 @@ pub async fn an_empty_list_is_one_empty_page(store: Arc<dyn Store>) {
     }
 }
 
-/// In both directions, with pages of any size; records with the same value by id, in the same direction.
+/// The lists are walked in both directions, with pages of any size. Records with the same value are sorted by id, in
+/// the same direction.
 pub async fn every_list_is_walked_in_order_by_pages_of_any_size(store: Arc<dyn Store>) {
-    // Created in another order than they are listed in.
+    // The records are created in another order than that of the lists.
     make(&store, (0..12).rev()).await;
 
     for (list, direction) in List::directed() {
@@ -59,8 +60,8 @@ pub async fn every_list_is_walked_in_order_by_pages_of_any_size(store: Arc<dyn S
     }
 }
 
-/// A page is as long as its limit if there are enough records. It names its end if more follow: the last
-/// page does not, even if it is full. It may have more records than a caller can request.
+/// A page is as long as its limit if there are enough records. It has a next position if more records follow: the last
+/// page has none, even if it is full. The limit may be larger than the largest one that a caller can request.
 pub async fn a_page_holds_as_many_records_as_its_limit(store: Arc<dyn Store>) {
     make(&store, 0..201).await;
 
@@ -74,7 +75,7 @@ pub async fn a_page_holds_as_many_records_as_its_limit(store: Arc<dyn Store>) {
     }
 }
 
-/// After any record, in both directions; after the last one the list is empty.
+/// A page can start after any record, in both directions; after the last record it is empty.
 pub async fn a_page_starts_right_after_its_position(store: Arc<dyn Store>) {
     make(&store, 0..8).await;
 
@@ -109,10 +110,10 @@ pub async fn a_position_need_not_be_that_of_a_record(store: Arc<dyn Store>) {
     }
 }
 
-/// While others are made and deleted before, at and after the position that a reader has reached.
+/// Other records are created and deleted before, at and after the position that a reader has reached.
 pub async fn a_record_that_stays_is_seen_exactly_once(store: Arc<dyn Store>) {
     for (list, direction) in List::directed() {
-        // The even ones stay, the odd ones come and go.
+        // The records with even numbers stay; those with odd numbers are created and deleted.
         let stay = || (0..40).step_by(2).map(|n| list.record(n));
         put(&store, stay()).await;
         let mut others: BTreeSet<_> = (1..40).step_by(4).collect();

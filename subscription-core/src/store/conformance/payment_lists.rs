@@ -35,8 +35,8 @@ pub async fn payments_are_listed_by_their_subscription(store: Arc<dyn Store>) {
     assert_payments(&store, 4, &[]).await;
 }
 
-/// The list of all payments is in the order of their ids, whichever subscriptions they are for, and shows each as
-/// it is now.
+/// The list of all payments is sorted by id, whichever subscriptions the payments are for, and shows each payment as it
+/// is now.
 pub async fn payments_of_all_subscriptions_are_listed_by_id(store: Arc<dyn Store>) {
     assert_listed(&store, &PaymentQuery::all(), &[]).await;
     put(&store, [subscription(1)]).await;
@@ -81,7 +81,7 @@ pub async fn payments_outlive_their_subscription(store: Arc<dyn Store>) {
     assert_stored(&store, [payment_for(1, 1)]).await;
 }
 
-/// A payment that turns out to be for another subscription leaves one list and enters another.
+/// A payment that is changed to another subscription leaves one list and enters another.
 pub async fn a_changed_payment_is_listed_by_what_it_is_now(store: Arc<dyn Store>) {
     put(&store, [payment_for(1, 1)]).await;
 

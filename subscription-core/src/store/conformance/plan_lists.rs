@@ -53,7 +53,7 @@ async fn assert_lists(store: &Arc<dyn Store>, plans: &[Plan], filters: &[PlanFil
     }
 }
 
-/// Every filter alone, with values that many plans have, that few have and that none has.
+/// Every filter alone, with values that many plans have, that few plans have and that no plan has.
 fn single_filters() -> Vec<PlanFilter> {
     let any = PlanFilter::default;
     let mut filters = Vec::new();
@@ -73,7 +73,7 @@ fn single_filters() -> Vec<PlanFilter> {
     filters
 }
 
-/// Both filters in one; the first where both name the same field.
+/// One filter with the conditions of both. If both filters name the same field, the first filter decides.
 fn both(a: &PlanFilter, b: &PlanFilter) -> PlanFilter {
     PlanFilter {
         is_active: a.is_active.or(b.is_active),
@@ -84,7 +84,7 @@ fn both(a: &PlanFilter, b: &PlanFilter) -> PlanFilter {
     }
 }
 
-/// No filter and each filter alone, in every order and both directions.
+/// The lists without a filter and with each single filter, in every order and both directions.
 pub async fn plans_are_listed_by_every_filter_in_every_order(store: Arc<dyn Store>) {
     let plans = with_varied_plans(&store).await;
 
@@ -92,7 +92,7 @@ pub async fn plans_are_listed_by_every_filter_in_every_order(store: Arc<dyn Stor
     assert_lists(&store, &plans, &single_filters()).await;
 }
 
-/// All filters of a query must hold: two and three at a time.
+/// All filters of a query must hold: two or three filters at a time.
 pub async fn plans_are_listed_by_several_filters_at_once(store: Arc<dyn Store>) {
     let plans = with_varied_plans(&store).await;
     let singles = single_filters();

@@ -50,7 +50,7 @@ async fn race(
     answers
 }
 
-/// The number of the set that was taken; all others must have been refused.
+/// The number of the set that was accepted; all other sets must have been refused.
 #[track_caller]
 fn winner(
     answers: &[Result<(), StoreError>],
@@ -62,7 +62,7 @@ fn winner(
     won.first().map(|(place, _)| *place).unwrap()
 }
 
-/// Asserts that the winner's record exists, and none of the others.
+/// Asserts that the record of the winner exists, and that the records of the others do not.
 async fn assert_only(store: &Arc<dyn Store>, first: u64, record: impl Fn(u64) -> Record + Sync) {
     for racer in 0..RACERS {
         let is_made = stored(store, &record(racer).key()).await.is_some();
@@ -84,8 +84,8 @@ pub async fn of_racing_writes_of_one_version_exactly_one_wins(store: Arc<dyn Sto
     }
 }
 
-/// Creates at the same time, as callers of a server make them: some are refused, each for a reason of its own, and all
-/// others are taken, with their events and idempotency records.
+/// Records are created at the same time, as callers of a server create them: some sets are refused, each for a reason
+/// of its own, and all others are accepted, with their events and idempotency records.
 pub async fn of_many_creates_at_once_each_is_judged_alone(store: Arc<dyn Store>) {
     let bought = Record::from(plan(1));
     let buyer = Record::from(account(1));
@@ -132,7 +132,7 @@ pub async fn of_many_creates_at_once_each_is_judged_alone(store: Arc<dyn Store>)
     assert_stored(&store, [there]).await;
 }
 
-/// For each kind of value, by records that have nothing else in common.
+/// Records that have nothing else in common race for each kind of unique value.
 pub async fn of_racing_records_with_one_value_exactly_one_is_made(store: Arc<dyn Store>) {
     for round in 0..ROUNDS {
         let number = |racer| round * RACERS + racer;
@@ -219,7 +219,8 @@ pub async fn no_increment_is_lost_if_the_refused_try_again(store: Arc<dyn Store>
         let store = Arc::clone(&store);
         tokio::spawn(async move {
             let mut counted = 0;
-            // More than enough: an increment is refused only because another one was counted.
+            // This number of attempts is more than enough: an increment is refused only because another increment was
+            // counted.
             for _ in 0..10 * RACERS * ROUNDS {
                 if counted == ROUNDS {
                     break;
@@ -279,7 +280,7 @@ async fn race_against_deletion(
         let guards = vec![unchanged(&needed(n), 1)];
         let subscribing = ChangeSet { guards, ..writing([subscription(n)]) };
         let deleting = ChangeSet { guards: vec![guard(n)], ..deleting([needed(n)]) };
-        // The order in which their tasks start changes from round to round.
+        // The order in which the two tasks start changes from round to round.
         let subscriber_first = n % 2 == 0;
         let sets = if subscriber_first { [subscribing, deleting] } else { [deleting, subscribing] };
         let answers = race(store, sets).await;
@@ -368,7 +369,7 @@ async fn while_writing<R: Future<Output = ()> + Send + 'static>(
     let done = Arc::new(AtomicBool::new(false));
     let reader = Arc::clone(&store);
     let is_done = Arc::clone(&done);
-    // A JoinSet aborts its tasks when it is dropped: a writer that panics leaves no reader running.
+    // A `JoinSet` aborts its tasks when it is dropped, so a writer that panics leaves no reader running.
     let mut readers = JoinSet::new();
     readers.spawn(async move {
         while !is_done.load(Ordering::SeqCst) {
@@ -417,7 +418,7 @@ pub async fn what_was_committed_together_is_seen_together(store: Arc<dyn Store>)
     .await;
 }
 
-/// A reader that continues from the last sequence it saw gets every event once, though many write.
+/// A reader that continues from the last sequence that it saw gets every event once, although many tasks write.
 pub async fn a_reader_that_follows_the_feed_misses_no_event(store: Arc<dyn Store>) {
     let all = RACERS * ROUNDS;
     let writers = (0..RACERS).map(|racer| {

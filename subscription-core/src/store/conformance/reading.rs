@@ -18,7 +18,7 @@ use crate::subscriptions::{
 };
 use crate::values::{Metadata, Timestamp};
 
-/// Writes records in one set and reads each of them, by its key and in the list of all of its kind.
+/// Writes records in one set, and reads each record by its key and in the list of all records of its kind.
 async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
     put(store, records.clone()).await;
 
@@ -36,7 +36,7 @@ async fn assert_reads_back(store: &Arc<dyn Store>, records: Vec<Record>) {
     }
 }
 
-/// Not by its key, and not by a unique value.
+/// A record that was never written is not found by its key, and not by a unique value.
 pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
     assert_absent(&store, one_of_each(1)).await;
     let nothing = parsed("nothing");
@@ -48,7 +48,7 @@ pub async fn what_was_never_written_reads_as_nothing(store: Arc<dyn Store>) {
     assert_eq!(found(&store, period).await, None);
 }
 
-/// A plan by its slug, a subscription and a payment by the id that their provider gave.
+/// A plan is found by its slug, a subscription and a payment by the id that their provider gave.
 pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
     put(&store, one_of_each(1)).await;
     put(&store, one_of_each(2)).await;
@@ -62,7 +62,7 @@ pub async fn a_record_is_found_by_what_names_it_outside(store: Arc<dyn Store>) {
     assert_eq!(external, Some(payment(2).into()));
 }
 
-/// All fields away from their defaults, at their limits where they have some.
+/// All fields have other values than their defaults, at their limits where they have limits.
 pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
     let full = Plan {
         product_id: Some(parsed("product 1")),
@@ -86,8 +86,8 @@ pub async fn every_field_of_a_plan_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, vec![Record::from(full), Record::from(once)]).await;
 }
 
-/// In every status and by every manager, what no client sees (`anchor_at`, a part of `billing`) among the
-/// fields.
+/// The subscriptions have every status and every manager. Their fields include those that no client sees: `anchor_at`,
+/// and a part of `billing`.
 pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
     let managers = ManagedBy::ALL.into_iter().cycle();
     let full = SubscriptionStatus::all().zip(managers).zip(1..);
@@ -110,7 +110,7 @@ pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
     });
     let bare =
         Subscription { external_subscription_id: None, renews_at: None, ..subscription(100) };
-    // Of the billing one field alone.
+    // Only one field of the billing state is set.
     let pause = ScheduledChange::Pause { resumes_at: None };
     let billing = BillingState { scheduled_change: Some(pause), ..BillingState::default() };
     let paused = Subscription { billing: Some(Box::new(billing)), ..subscription(101) };
@@ -119,7 +119,8 @@ pub async fn every_field_of_a_subscription_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, records).await;
 }
 
-/// In every status and of every kind, what no client sees (`settled`, a part of `asked`) among the fields.
+/// The payments have every status and every kind. Their fields include those that no client sees: `settled`, and a part
+/// of `asked`.
 pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
     let kinds = PaymentKind::ALL.into_iter().cycle();
     let full = PaymentStatus::all().zip(kinds).zip(1..);
@@ -151,7 +152,7 @@ pub async fn every_field_of_a_payment_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, records).await;
 }
 
-/// The result in it is the record as it was then, whatever became of it.
+/// The result in the idempotency record is the record as it was then, whatever happened to it since.
 pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     let anchor_at = Some(at(3));
     let metadata = metadata();
@@ -185,7 +186,7 @@ pub async fn every_field_of_a_kept_answer_reads_back(store: Arc<dyn Store>) {
     assert_reads_back(&store, records.collect()).await;
 }
 
-/// Nothing of the metadata before is left, whatever the kind of record.
+/// No part of the previous metadata stays, whatever the kind of record.
 pub async fn metadata_is_replaced_whole_and_cleared(store: Arc<dyn Store>) {
     let other = Metadata::new([("a", "1")]).unwrap();
     for (version, metadata) in [metadata(), other.clone(), None, other].into_iter().enumerate() {
@@ -200,7 +201,7 @@ pub async fn metadata_is_replaced_whole_and_cleared(store: Arc<dyn Store>) {
     }
 }
 
-/// To the microsecond, from the first to the last that there is.
+/// Times are exact to the microsecond, from the first possible time to the last.
 pub async fn times_read_back_to_the_microsecond(store: Arc<dyn Store>) {
     let times = [
         Timestamp::MIN,
@@ -225,7 +226,7 @@ pub async fn times_read_back_to_the_microsecond(store: Arc<dyn Store>) {
     assert_reads_back(&store, records.collect()).await;
 }
 
-/// Digit for digit, zeros at the end among them.
+/// Amounts keep every digit, including zeros at the end.
 pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
     let amounts = ["0", "0.00", "1", "1.0", "1.000000", "0.000001", "999999999999999.999999"];
     let records = amounts.into_iter().zip(1..).flat_map(|(amount, n)| {
@@ -246,7 +247,7 @@ pub async fn amounts_read_back_digit_for_digit(store: Arc<dyn Store>) {
     assert_reads_back(&store, records.collect()).await;
 }
 
-/// Of any script and at full length, nothing folded, trimmed or taken for syntax.
+/// Text of any script and of full length is stored as it is: nothing is folded, trimmed or taken for syntax.
 pub async fn text_reads_back_character_for_character(store: Arc<dyn Store>) {
     let longest = "🦀".repeat(200);
     let syntax = ["'\"\\%_;--\u{2028}", "1:a,:;2,", ":,;", "3"];

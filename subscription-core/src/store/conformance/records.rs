@@ -41,7 +41,7 @@ pub(super) fn at(seconds: u64) -> Timestamp {
     begin.saturating_add(Duration::from_secs(seconds))
 }
 
-/// Metadata at its limits: twenty keys, not in the order of any sort, of any script.
+/// Metadata at its limits: twenty keys, in no sorted order, of any script.
 pub(super) fn metadata() -> Option<Metadata> {
     let long = (0..18).rev().map(|n| (format!("{n:\u{1f980}>40}"), "\u{1f980}".repeat(500)));
     let short = [("b\"\\ ", ""), ("a", "'\"\\%_;--\u{2028}")];
@@ -56,7 +56,7 @@ pub(super) fn plan(n: u64) -> Plan {
         product_id: None,
         variants: Vec::new(),
         slug: parsed(format!("plan-{n}")),
-        // The same value for both plans of a pair, with different digits.
+        // Both plans of a pair have the same price, written with different digits.
         price: parsed(if n.is_multiple_of(2) {
             format!("{}.5", n / 2)
         } else {
@@ -109,7 +109,7 @@ pub(super) fn subscription(n: u64) -> Subscription {
     }
 }
 
-/// A payment for subscription 0, so that all of them are in one list.
+/// A payment for subscription 0. All payments are for this subscription, so that all of them are in one list.
 pub(super) fn payment(n: u64) -> Payment {
     Payment {
         id: PaymentId::new(at(n), &SeededRandomness::new(n)).unwrap(),
@@ -166,7 +166,7 @@ pub(super) fn billing(n: u64) -> BillingState {
     }
 }
 
-/// The subscription with number `n`, at which the clock must look after `seconds`.
+/// The subscription with number `n`, whose next step is due after `seconds`.
 pub(super) fn due_subscription(n: u64, seconds: u64) -> Subscription {
     let billing = BillingState { next_action_at: Some(at(seconds)), ..BillingState::default() };
     let managed_by = ManagedBy::Clock;
@@ -218,7 +218,8 @@ pub(super) fn account(n: u64) -> User {
     }
 }
 
-/// A session of user 0, so that all of them are in one list; it ends after `n` seconds.
+/// A session of user 0, which ends after `n` seconds. All sessions are of this user, so that all of them are in one
+/// list.
 pub(super) fn session(n: u64) -> Session {
     Session {
         id: SessionId::new(at(n), &SeededRandomness::new(n)).unwrap(),

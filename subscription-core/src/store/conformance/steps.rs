@@ -67,7 +67,7 @@ pub(super) async fn listed<K: Kind>(store: &Arc<dyn Store>, query: K::Query) -> 
     store.list_as::<K>(query).await.unwrap().items
 }
 
-/// Asserts that records read back as they are here.
+/// Asserts that the store returns these records as they are here.
 pub(super) async fn assert_stored<R: Into<Record>>(
     store: &Arc<dyn Store>,
     records: impl IntoIterator<Item = R, IntoIter: Send> + Send,
@@ -77,7 +77,7 @@ pub(super) async fn assert_stored<R: Into<Record>>(
     }
 }
 
-/// Asserts that there are no records with the keys of these.
+/// Asserts that no records with the keys of these records exist.
 pub(super) async fn assert_absent<R: Into<Record>>(
     store: &Arc<dyn Store>,
     records: impl IntoIterator<Item = R, IntoIter: Send> + Send,
@@ -87,7 +87,7 @@ pub(super) async fn assert_absent<R: Into<Record>>(
     }
 }
 
-/// The feed from its start, as far as one page goes.
+/// The first page of the feed.
 pub(super) async fn feed(store: &Arc<dyn Store>) -> Vec<RecordedEvent> {
     store.events(&EventQuery::after(0, PageLimit::MAX)).await.unwrap().items
 }
@@ -99,7 +99,7 @@ pub(super) async fn kept_answers(store: &Arc<dyn Store>) -> Vec<Arc<IdempotencyR
 }
 
 pub(super) fn limit(records: usize) -> PageLimit {
-    // Only figures are read in pages that are longer than a caller can request.
+    // A page that is longer than a caller can request: only figures are read in such pages.
     PageLimit::new(records).unwrap_or(PageLimit::FIGURES)
 }
 

@@ -26,7 +26,7 @@ fn varied_subscriptions() -> Vec<Subscription> {
             external_subscription_id: record.external_subscription_id.filter(|_| n % 3 > 0),
             status: *status,
             is_active: status.grants_access() && n % 5 > 0,
-            // In steps of a hundred seconds, so that many renew at the same time.
+            // The renewals are in steps of a hundred seconds, so that many subscriptions renew at the same time.
             renews_at: (n % 4 > 0).then(|| at(1_000 + n * 7 % 6 * 100)),
             starts_at: if n % 6 == 1 { at(450 + n * 13 % 3 * 150) } else { record.starts_at },
             ends_at: ends.then(|| at(500 + n * 11 % 4 * 100)),
@@ -43,7 +43,7 @@ async fn with_varied_subscriptions(store: &Arc<dyn Store>) -> Vec<Subscription> 
     subscriptions
 }
 
-/// A filter at a time, in every order and both directions.
+/// The queries with this filter, in every order and both directions.
 fn queries(filter: &SubscriptionFilter, now: Timestamp) -> Vec<SubscriptionQuery> {
     let query = |order, direction| SubscriptionQuery {
         filter: filter.clone(),
@@ -57,7 +57,7 @@ fn queries(filter: &SubscriptionFilter, now: Timestamp) -> Vec<SubscriptionQuery
     orders.flat_map(|order| DIRECTIONS.map(|direction| query(order, direction))).collect()
 }
 
-/// Compares a list with those of the subscriptions that its filter admits.
+/// Compares a list with those of the given subscriptions that its filter admits.
 async fn assert_admitted(
     store: &Arc<dyn Store>,
     subscriptions: &[Subscription],
@@ -107,7 +107,7 @@ fn single_filters() -> Vec<SubscriptionFilter> {
     filters
 }
 
-/// Both filters in one; the first where both name the same field.
+/// One filter with the conditions of both. If both filters name the same field, the first filter decides.
 fn both(a: &SubscriptionFilter, b: &SubscriptionFilter) -> SubscriptionFilter {
     SubscriptionFilter {
         user_id: a.user_id.or(b.user_id),
@@ -123,7 +123,7 @@ fn both(a: &SubscriptionFilter, b: &SubscriptionFilter) -> SubscriptionFilter {
     }
 }
 
-/// No filter and each filter alone, in every order and both directions.
+/// The lists without a filter and with each single filter, in every order and both directions.
 pub async fn subscriptions_are_listed_by_every_filter_in_every_order(store: Arc<dyn Store>) {
     let made = with_varied_subscriptions(&store).await;
 
@@ -131,7 +131,7 @@ pub async fn subscriptions_are_listed_by_every_filter_in_every_order(store: Arc<
     assert_lists(&store, &made, &single_filters(), at(650)).await;
 }
 
-/// All filters of a query must hold: two and three at a time.
+/// All filters of a query must hold: two or three filters at a time.
 pub async fn subscriptions_are_listed_by_several_filters_at_once(store: Arc<dyn Store>) {
     let made = with_varied_subscriptions(&store).await;
     let singles = single_filters();
@@ -147,8 +147,8 @@ pub async fn subscriptions_are_listed_by_several_filters_at_once(store: Arc<dyn 
     assert_lists(&store, &made, &filters, at(650)).await;
 }
 
-/// Access begins at the start and is over at the end, whatever the status: the same list differs with
-/// the time.
+/// Access begins at the start and is over at the end, whatever the status, so the same list has other subscriptions at
+/// another time.
 pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>) {
     use SubscriptionStatus::{Active, Cancelled, OnTrial, PastDue, Paused};
     let held = |n, status, starts, ends: Option<u64>| Subscription {
@@ -195,7 +195,7 @@ pub async fn access_is_judged_by_the_time_of_the_question(store: Arc<dyn Store>)
     }
 }
 
-/// A subscription that is cancelled, ended, moved or blocked after a list was read is judged again.
+/// If a subscription is cancelled, ended, moved or blocked after a list was read, the next list shows its new access.
 pub async fn access_is_judged_by_what_the_record_is_now(store: Arc<dyn Store>) {
     let ends = |ends_at| Subscription {
         status: SubscriptionStatus::Cancelled,
@@ -241,7 +241,7 @@ async fn renewing(
     made
 }
 
-/// A window begins with its first moment and ends before its last; to the microsecond.
+/// A window of renewals includes its first moment and excludes its last one, to the microsecond.
 pub async fn renewal_windows_that_share_a_border_share_no_record(store: Arc<dyn Store>) {
     let micros = |by| Some(Timestamp::from_micros(at(1_000).micros() + by).unwrap());
     let made = renewing(&store, [micros(-1), micros(0), micros(1), None]).await;
@@ -264,8 +264,8 @@ pub async fn renewal_windows_that_share_a_border_share_no_record(store: Arc<dyn 
     }
 }
 
-/// A page that starts before, in or behind a window of renewals shows the records that are after its start
-/// and in the window.
+/// A page that starts before, in or after a window of renewals shows the records that are after its start and in the
+/// window.
 pub async fn a_place_and_a_window_of_renewals_both_hold(store: Arc<dyn Store>) {
     let all = with_varied_subscriptions(&store).await;
     let early = Some(at(1_100));
@@ -283,7 +283,7 @@ pub async fn a_place_and_a_window_of_renewals_both_hold(store: Arc<dyn Store>) {
     }
 }
 
-/// They come after all others upwards, before all others downwards, and are sorted by id.
+/// Subscriptions that never renew come last in ascending order and first in descending order, and are sorted by id.
 pub async fn subscriptions_that_never_renew_come_last(store: Arc<dyn Store>) {
     let renewals = [None, Some(Timestamp::MAX), None, Some(Timestamp::MIN), Some(at(5)), None];
     let made = renewing(&store, renewals).await;

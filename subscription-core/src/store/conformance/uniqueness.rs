@@ -21,7 +21,7 @@ const ALL: [Unique; 7] = [
     Unique::UserEmail,
 ];
 
-/// Record `n` of the kind that has such a value, with this value.
+/// Record `n` of the kind that has this kind of unique value, with this value.
 fn holder(unique: Unique, n: u64, value: &str) -> Record {
     match unique {
         Unique::PlanSlug => Record::from(Plan { slug: parsed(value), ..plan(n) }),
@@ -32,7 +32,7 @@ fn holder(unique: Unique, n: u64, value: &str) -> Record {
         Unique::ExternalPayment => {
             Record::from(Payment { external_payment_id: Some(parsed(value)), ..payment(n) })
         }
-        // Other payments, subscriptions and users than those above, because a case may have both.
+        // These payments, subscriptions and users have other numbers than those above, because a case may use both.
         Unique::PaymentPeriod => {
             Record::from(asked_payment(100 + n, PaymentKind::Renewal, period(value)))
         }
@@ -49,7 +49,7 @@ fn holder(unique: Unique, n: u64, value: &str) -> Record {
     }
 }
 
-/// A period for a value, by its start in seconds.
+/// The start of the period that stands for a value, in seconds.
 fn period(value: &str) -> u64 {
     value.bytes().map(u64::from).sum()
 }
@@ -141,12 +141,12 @@ pub async fn a_value_that_another_record_has_is_refused_to_a_change(store: Arc<d
     assert_holders(&store, &steps, true, [Some(1), Some(2)]).await;
 }
 
-/// Neither of two new records gets it.
+/// Neither of two new records with the same value is created.
 pub async fn a_value_given_twice_in_one_set_is_refused(store: Arc<dyn Store>) {
     assert_holders(&store, &[Create(&[(1, "one"), (2, "one")])], true, [None, None]).await;
 }
 
-/// The error names the value that is taken, not only that one is.
+/// The error names the value that is taken.
 pub async fn a_set_of_many_kinds_is_told_which_value_is_taken(store: Arc<dyn Store>) {
     put(&store, ALL.map(|unique| holder(unique, 1, "one"))).await;
 
@@ -158,13 +158,13 @@ pub async fn a_set_of_many_kinds_is_told_which_value_is_taken(store: Arc<dyn Sto
     }
 }
 
-/// Only records that exist count.
+/// Only records that exist have their values.
 pub async fn a_value_is_free_once_its_record_is_deleted(store: Arc<dyn Store>) {
     let steps = [Create(&[(1, "one")]), Delete(1, "one"), Create(&[(2, "one")])];
     assert_holders(&store, &steps, false, [Some(2), None]).await;
 }
 
-/// Deletes come before writes.
+/// The deletes of a set come before its writes.
 pub async fn a_set_may_delete_a_record_and_give_its_value_to_a_new_one(store: Arc<dyn Store>) {
     let steps = [Create(&[(1, "one")]), Replace(1, 2, "one")];
     assert_holders(&store, &steps, false, [Some(2), None]).await;
@@ -182,8 +182,8 @@ pub async fn a_record_keeps_its_value_when_it_is_changed(store: Arc<dyn Store>) 
     assert_holders(&store, &steps, false, [Some(1), None]).await;
 }
 
-/// Any number of records may have no external id, in one set or in many. A record that gives up its own is no
-/// longer found by it, and another may have it.
+/// Any number of records may have no external id, in one set or in many. A record that gives up its external id is no
+/// longer found by it, and another record may have it.
 pub async fn having_no_external_id_is_not_unique(store: Arc<dyn Store>) {
     let without = |n, version| {
         let subscription = Subscription { external_subscription_id: None, ..subscription(n) };
@@ -225,8 +225,8 @@ async fn payment_of(store: &Arc<dyn Store>, start: u64) -> Option<Record> {
     found(store, UniqueValue::PaymentPeriod(subscription(0).id, at(start))).await
 }
 
-/// A payment has its period in every status but one. Once it is cancelled, another may be for the period, and it
-/// cannot have it back.
+/// A payment holds its period in every status but one. Once it is cancelled, another payment may be for the period, and
+/// the first payment cannot hold the period again.
 pub async fn a_period_is_free_once_its_payment_is_cancelled(store: Arc<dyn Store>) {
     for (status, n) in PaymentStatus::all().zip((0..).step_by(10)) {
         let first = Payment { status, ..asked_payment(n, PaymentKind::Renewal, n) };
@@ -250,7 +250,7 @@ pub async fn a_period_is_free_once_its_payment_is_cancelled(store: Arc<dyn Store
     }
 }
 
-/// The periods of two subscriptions, two periods of one, and a payment that is for none.
+/// The payments are for periods of two subscriptions, for two periods of one subscription, and for no period.
 pub async fn a_period_is_that_of_its_subscription(store: Arc<dyn Store>) {
     let first = asked_payment(1, PaymentKind::Renewal, 1);
     let other = Payment {
@@ -267,7 +267,7 @@ pub async fn a_period_is_that_of_its_subscription(store: Arc<dyn Store>) {
     assert_eq!(found(&store, period).await, Some(other.into()));
 }
 
-/// There may be any number of them, beside the payment for the period.
+/// Any number of prorations may exist beside the payment for the period.
 pub async fn a_proration_has_no_period_of_its_own(store: Arc<dyn Store>) {
     let prorations = [1, 2].map(|n| asked_payment(n, PaymentKind::Proration, 1));
     put(&store, prorations).await;
@@ -280,11 +280,12 @@ pub async fn a_proration_has_no_period_of_its_own(store: Arc<dyn Store>) {
     assert_eq!(payment_of(&store, 1).await, Some(renewal.into()));
 }
 
-/// A record that is written without its live key or its period passes it to another of the same set, in any order.
+/// A record that is written without its live key or its period passes this value to another record of the same set, in
+/// any order.
 pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
     let live = |n: u64| holder(Unique::LiveSubscription, n, "one");
     let asked = |n: u64| holder(Unique::PaymentPeriod, n, "one");
-    // Without the value, and with no other by which the records could be sorted.
+    // The record without the value, and without any other value by which the records could be sorted.
     let ended = |n: u64| Subscription { external_subscription_id: None, ..subscription(100 + n) };
     let cancelled = |n: u64| Payment {
         status: PaymentStatus::Canceled,
@@ -292,7 +293,7 @@ pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
     };
     put(&store, [live(1), asked(1)]).await;
 
-    // To a new record.
+    // The value passes to a new record.
     put(&store, [live(2), at_version(ended(1), 2)]).await;
     put(&store, [at_version(cancelled(1), 2), asked(2)]).await;
 
@@ -301,14 +302,14 @@ pub async fn a_set_may_pass_a_live_key_or_a_period_on(store: Arc<dyn Store>) {
         assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
     }
 
-    // And back to the one that had it.
+    // The value passes back to the record that had it.
     put(&store, [at_version(ended(2), 2), at_version(live(1), 3)]).await;
     put(&store, [at_version(asked(1), 3), at_version(cancelled(2), 2)]).await;
 
     for unique in [Unique::LiveSubscription, Unique::PaymentPeriod] {
         let expected = Some(holder(unique, 1, "one").key());
         assert_eq!(held_by(&store, unique, "one").await, expected, "{unique}");
-        // One that keeps the value does not pass it.
+        // A record that keeps the value does not pass it on.
         let kept = at_version(holder(unique, 1, "one"), 4);
         let answer = store.commit(writing([holder(unique, 3, "one"), kept])).await;
         assert_taken(&answer, unique);

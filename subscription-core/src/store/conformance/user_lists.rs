@@ -54,7 +54,7 @@ fn prefix(text: &str) -> UserFilter {
     UserFilter::EmailPrefix(text.parse().unwrap())
 }
 
-/// Nobody whose account is closing, on pages of any size.
+/// The lists have no users whose account is closing, on pages of any size.
 pub async fn users_are_listed_by_every_filter_in_its_order(store: Arc<dyn Store>) {
     filled(&store).await;
     let email = |text| UserFilter::Email(parsed(text));

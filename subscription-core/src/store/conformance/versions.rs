@@ -15,7 +15,7 @@ use crate::store::{
 };
 use crate::subscriptions::Subscription;
 
-/// The record reads as it was last written, in every kind.
+/// Records of every kind are returned as they were last written.
 pub async fn a_write_of_the_next_version_replaces_the_record(store: Arc<dyn Store>) {
     for version in 1..5 {
         let next = one_of_each(1).map(|record| at_version(record, version));
@@ -56,7 +56,8 @@ async fn assert_versions_refused(
     }
 }
 
-/// A write of the first version says that there is no record, a later one that the version before it is stored.
+/// A write of the first version requires that the record does not exist; a write of a later version requires that the
+/// version before it is stored.
 pub async fn a_write_at_another_version_is_refused_and_names_the_record(store: Arc<dyn Store>) {
     let histories: [History; 5] = [
         ("never written", 0, &[2, 5]),
@@ -69,7 +70,7 @@ pub async fn a_write_at_another_version_is_refused_and_names_the_record(store: A
     assert_versions_refused(&store, &histories, write).await;
 }
 
-/// A writer who read an older version, or one that never was, deletes nothing.
+/// A writer who read an older version, or a version that never was, deletes nothing.
 pub async fn a_delete_at_another_version_is_refused_and_names_the_record(store: Arc<dyn Store>) {
     let histories: [History; 4] = [
         ("never written", 0, &[1, 2]),
@@ -84,7 +85,7 @@ pub async fn a_delete_at_another_version_is_refused_and_names_the_record(store: 
     .await;
 }
 
-/// The conflict names the one record of many that has changed.
+/// Of many records, the conflict names the one that has changed.
 pub async fn a_conflict_names_the_record_among_many(store: Arc<dyn Store>) {
     put(&store, one_of_each(5)).await;
 
@@ -99,7 +100,7 @@ pub async fn a_conflict_names_the_record_among_many(store: Arc<dyn Store>) {
     }
 }
 
-/// A deleted record is gone by key, by its unique values, and from every list.
+/// A deleted record is found neither by its key nor by its unique values, and is in no list.
 pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
     let slug = plan(0).slug;
     let external = parsed("subscription 0");
@@ -110,7 +111,7 @@ pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
         UniqueValue::ExternalPayment(&external_payment),
     ];
     put(&store, one_of_each(0)).await;
-    // Read before: a store that caches records must notice.
+    // The records are read before they are deleted: a store that caches records must notice the deletion.
     assert_stored(&store, one_of_each(0)).await;
     for value in values {
         assert!(found(&store, value).await.is_some(), "{value:?}");
@@ -128,7 +129,7 @@ pub async fn a_deleted_record_is_gone(store: Arc<dyn Store>) {
     assert_eq!(kept_answers(&store).await, []);
 }
 
-/// Nothing remains of a deleted record, so that a first version is taken.
+/// A deleted record leaves nothing behind, so a record with the first version is accepted.
 pub async fn a_deleted_record_may_be_made_again_at_version_one(store: Arc<dyn Store>) {
     for record in one_of_each(1) {
         let second = [at_version(record.clone(), 2)];

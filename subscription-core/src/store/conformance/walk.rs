@@ -54,8 +54,8 @@ fn window(query: &mut Query) -> (&mut Option<Position>, usize, Direction) {
     }
 }
 
-/// The records of a list to its end, page by page. A page that others follow is full and names the position
-/// of its last record; no page has more records than its limit.
+/// The records of a list to its end, page by page. A page that other pages follow is full and names the position of its
+/// last record; no page has more records than its limit.
 pub(super) async fn walk(store: &Arc<dyn Store>, mut query: Query) -> Vec<Record> {
     let mut seen = Vec::new();
     for _ in 0..PAGES_MAX {
@@ -100,7 +100,7 @@ pub(super) async fn assert_list<R: Into<Record>>(
 pub(super) enum List {
     Plans(PlanOrder),
     Subscriptions(SubscriptionOrder),
-    /// Of one subscription.
+    /// The payments of one subscription.
     Payments,
     AllPayments,
 }
