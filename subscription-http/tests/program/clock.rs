@@ -60,7 +60,7 @@ fn a_database_whose_clock_was_turned_is_not_opened_by_the_machines_clock() {
         let (output, errors) = run(command_in(&folder).args(arguments));
 
         assert_eq!(output.status.code(), Some(1), "{arguments:?} {errors}");
-        assert!(errors.contains("open it with --clock manual"), "{arguments:?} {errors}");
+        assert!(errors.contains("use --clock manual"), "{arguments:?} {errors}");
     }
     assert!(!folder.join("all.jsonl").exists());
     let (output, errors) = run(command_in(&folder).args(["migrate", "--clock", "manual"]));
