@@ -1,11 +1,11 @@
-// The actions on a subscription. Each says what will happen, is sent with the version that was seen, and is done once.
+// The actions on a subscription. The dialog of an action says what will happen. Its request has the version of the record that was seen, and is done once.
 
 import { can, has, now } from "./api.js";
 import { ask, once, result } from "./dialog.js";
 import { button, dayText, el, input, labelled, money, p, period, scheduledText, select, sentence, terms } from "./el.js";
 import { planChange } from "./plan-change.js";
 
-// False also for a time that is not set.
+// True if the time is in the future. False also for a time that is not set.
 const isAhead = (at) => Date.parse(at) > now();
 
 // The end of a subscription that is cancelled at the period's end; null if it ends at once.
@@ -79,7 +79,7 @@ const RETRY = {
 export function actionBar(context) {
     const { record, allowed, payments } = context;
     const bar = el("div", { class: "pager", role: "group", "aria-label": "Actions" });
-    // Without billing no clock runs, and what it manages can only be blocked.
+    // Without billing no clock runs, and a subscription that the clock manages can only be blocked.
     const isIdle = record.managed_by === "clock" && !has("billing");
     for (const [key, { name, fits, open = run, end }] of Object.entries(ACTIONS)) {
         if (!can("subscriptions:write") || !allowed.includes(key) || fits?.(record) === false || (isIdle && end !== "")) continue;

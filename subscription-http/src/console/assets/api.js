@@ -1,8 +1,8 @@
-// Calls of the JSON API: the same routes, scopes and errors as for everybody.
+// Calls of the JSON API, with the same routes, scopes and errors as for every client.
 
 const KEY = "client-key";
 
-// Settings of the server and the client that is signed in.
+// The settings of the server, and the client that is signed in.
 export const session = { settings: null, client: null };
 
 export const key = () => sessionStorage.getItem(KEY);
@@ -13,7 +13,7 @@ export function forgetKey() {
     session.client = null;
 }
 
-// True if the client may do what needs this scope.
+// True if the client has this scope.
 export const can = (scope) => !scope || session.client?.scopes.includes(scope);
 
 // True if the server has this part: billing, webhooks, providers.
@@ -34,12 +34,12 @@ export const unreachable = () => new Problem({ code: "unreachable", detail: "The
 // Fields with amounts: their digits are kept as text.
 const AMOUNT = /^(price|mrr|at_risk|committed|trial)$|amount|credit/;
 
-// Old browsers give no source, and write 9.00 as 9.
+// Old browsers do not pass the source text of a number, so they show 9.00 as 9.
 const parse = (text) => JSON.parse(text, (name, value, context) => (typeof value === "number" && AMOUNT.test(name) ? (context?.source ?? String(value)) : value));
 
-// Calls the API. Gives the body, and the record's ETag.
+// Calls the API. Returns the body of the response, and the ETag of the record.
 export async function call(method, path, { query, body, ifMatch, signal, headers } = {}) {
-    // Browsers resolve these segments, and would call another route.
+    // Browsers resolve such segments of a path, and would call another route.
     if (/\/(\.|%2e){1,2}(\/|$)/i.test(path)) throw new Problem({ code: "not_found", detail: "There is no such record." }, 404);
     const search = String(params(query));
     const used = key();
@@ -63,7 +63,7 @@ export async function call(method, path, { query, body, ifMatch, signal, headers
     }
     if (answer.ok) return { data, etag: answer.headers.get("etag") };
     const problem = new Problem(data ?? {}, answer.status);
-    // A response to a key that was given up meanwhile says nothing about the present one.
+    // If the user has signed out or changed the key meanwhile, this response says nothing about the present key.
     if (answer.status === 401 && used === key()) dispatchEvent(new CustomEvent("signed-out", { detail: problem }));
     throw problem;
 }
@@ -101,10 +101,10 @@ export async function readClient() {
     session.client = await get("/console/client");
 }
 
-// A key for a request that is done once. Random UUIDs are missing on pages without TLS.
+// An idempotency key for a request. Pages without TLS have no `randomUUID`.
 export const newKey = () => crypto.getRandomValues(new Uint32Array(4)).join("-");
 
-// The address after `#`, `#/subscriptions/ID?status=past_due`, is the state of a page: its segments and its query. Nonsense gives segments that no page has.
+// The address after `#`, such as `#/subscriptions/ID?status=past_due`, is the state of a page: its segments and its query. From an invalid address come segments that no page has.
 export function read() {
     const [path, query] = location.hash.replace(/^#?\/?/, "").split(/\?(.*)/s);
     return { segments: path.split("/").filter(Boolean).map(decode), query: new URLSearchParams(query) };

@@ -1,4 +1,4 @@
-// Dialogs: each says what will happen before it is done, how it ended, and what its errors mean.
+// Dialogs: a dialog says what an action will do before it is done, how the action ended, and what its errors mean.
 
 import { call, get, href, newKey } from "./api.js";
 import { button, el, failure, form as element, id, link, p, pager, replace, scheduledText, sentence, submit, words } from "./el.js";
@@ -34,13 +34,13 @@ export function dialog({ title, body, confirm, act, explain, danger }) {
     return new Promise((resolve) => box.addEventListener("close", async () => {
         box.remove();
         (before.isConnected ? before : document.querySelector("main")).focus();
-        // Closed while a call is running, the dialog still says how it ended.
+        // If the dialog was closed while the call was running, the result of the call is still shown.
         await acting;
         resolve(done);
     }));
 }
 
-// Marks the fields that the server found faults in, with the first in focus.
+// Marks the fields in which the server found faults, and sets the focus on the first of them.
 function faultsAtFields(error, form) {
     for (const node of form.querySelectorAll(".fault")) node.remove();
     for (const box of form.elements) box.ariaInvalid = null;
@@ -63,12 +63,12 @@ export function confirmButton(view, name, { title = name, text, fields, act, the
     }, attributes);
 }
 
-// Asks in a dialog, whose button is named like its `title`. Once it is done, the page is read again and shows the text of `done`.
+// Opens a dialog for an action. The button of the dialog is named like its `title`. After the action the page is read again and shows the text of `done`.
 export async function ask(context, { title, done, ...options }) {
     const told = () => document.getElementById("told") ?? el("p");
     told().textContent = "";
     if (!(await dialog({ title, confirm: title, explain: (error, form) => explain(error, form, context), ...options }))) return;
-    // Another page is shown by now.
+    // Another page is shown by now, so this page is not read again.
     if (context.view.signal.aborted) return;
     // The page is out of date until it is read again.
     context.view.root.inert = true;
@@ -77,7 +77,7 @@ export async function ask(context, { title, done, ...options }) {
     told().focus();
 }
 
-// A function that sends a request with the version that was seen. The same request again has the same Idempotency-Key, so it is done once.
+// A function that sends a request with the version of the record that was seen. If the same request is sent again, it has the same Idempotency-Key, so it is done once.
 export function once() {
     let [last, key] = [];
     return async ({ record, etag, path }, method, end, body) => {
@@ -93,13 +93,13 @@ export function once() {
     };
 }
 
-// The record after an action in words.
+// Describes a record after an action in words.
 export function result({ record, plans }, answer) {
     if (answer.version === record.version) return "Nothing has changed: it was so already.";
     return `Done: ${sentence(answer)}${answer.scheduled_change ? `; ${scheduledText(answer, plans)}` : ""}.`;
 }
 
-// Advice where the error's own text gives none.
+// Advice for errors whose own text gives no advice.
 const ADVICE = {
     payment_open: "Let it be paid first, or let the change wait for the period's end.",
     change_scheduled: "Drop the scheduled change first.",
@@ -107,7 +107,7 @@ const ADVICE = {
     plan_in_use: "Withdraw it instead: then nobody can subscribe to it any more.",
 };
 
-// An error in a dialog, with what to do about it. After a change by somebody else every further try would be refused too.
+// Shows an error in a dialog, with what to do about it. If somebody else has changed the record, every further try would be refused too.
 export function explain(error, form, { view }) {
     faultsAtFields(error, form);
     const reload = () => {
@@ -123,7 +123,7 @@ export function explain(error, form, { view }) {
     ];
 }
 
-// The fields that differ between the version that was seen and the present one.
+// The fields that differ between the version that was seen and the present version.
 export function comparison(seen, current) {
     const shown = (value = null) => (typeof value === "string" ? value : value === null ? "–" : JSON.stringify(value));
     const fields = Object.keys(current).filter((name) => name !== "updated_at" && shown(seen[name]) !== shown(current[name]));

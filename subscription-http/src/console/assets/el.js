@@ -49,7 +49,7 @@ let ids = 0;
 // An id for a label or a caption.
 export const id = () => `e${(ids += 1)}`;
 
-// A control with its label.
+// A form control with its label.
 export function labelled(label, control, hint) {
     control.id ||= id();
     const small = hint && el("small", { id: id() }, hint);
@@ -65,7 +65,7 @@ export function select(name, options, chosen, attributes) {
     return el("select", { name, ...attributes }, pairs.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
 }
 
-// Boxes of a `type`, checkbox or radio: `options` are [value, text], `chosen` are values.
+// Checkboxes or radio buttons, by `type`: `options` are [value, text], `chosen` has the values of the options that are chosen.
 export const boxes = (legend, type, name, options, chosen) => el("fieldset", { class: "checks" }, el("legend", {}, legend),
     options.map(([value, text]) => el("label", {}, el("input", { type, name, value, checked: chosen.includes(value), id: `filter-${name}-${value}` }), text)));
 
@@ -87,7 +87,7 @@ export function block(view, { scope, load, show, empty, name, wayOut }) {
             replace(node, failure(error, run), wayOut?.(error));
         }
         node.ariaBusy = null;
-        // The control that began it is gone.
+        // The button that started the reload is gone, so the focus moves to this part of the page.
         if (focused && document.activeElement === document.body) {
             node.tabIndex = -1;
             node.focus();
@@ -100,7 +100,7 @@ export function block(view, { scope, load, show, empty, name, wayOut }) {
 
 export const noPermission = (scope) => note("Your key does not allow this: the scope ", code(scope), " is missing.");
 
-// An error with the faults of single fields, what helps to find it in the log, and a way to try again.
+// Shows an error, with the faults of single fields, the request id by which it is found in the log, and a button to try again.
 export function failure(error, retry) {
     if (error.code === undefined) console.error(error);
     const faults = error.body?.errors ?? [];
@@ -128,19 +128,19 @@ export const dayText = (at) => (at ? day.format(new Date(at)) : "–");
 export const momentText = (at) => `${moment.format(new Date(at))} UTC`;
 export const monthText = (text) => month.format(new Date(`${text}-01T00:00:00Z`));
 
-// A period; one without an end is "from" its start.
+// A period as text: "from" its start, if it has no end.
 export const period = (start, end) => (end ? `${dayText(start)} – ${dayText(end)}` : start ? `from ${dayText(start)}` : "–");
 
-// A date; the exact moment is in its title.
+// A date. The title of the element has the exact moment.
 export const date = (at) => (at ? el("time", { datetime: at, title: momentText(at) }, dayText(at)) : "–");
 
-// A date with its time.
+// A date with the time of day.
 export const time = (at) => (at ? el("time", { datetime: at }, momentText(at)) : "–");
 
 export const STATUSES = ["pending", "on_trial", "active", "past_due", "unpaid", "paused", "cancelled", "expired"];
 export const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
 
-// `past_due` as people read it.
+// The name of a status for people: "past due" for `past_due`.
 export const words = (name) => String(name ?? "–").replaceAll("_", " ");
 
 // A status as a mark with a colour and a word.
@@ -164,7 +164,7 @@ export function sentence({ status, starts_at, ends_at, trial_ends_at, resumes_at
 
 const UNITS = { D: "day", W: "week", M: "month", Y: "year" };
 
-// `monthly`, or "every 18 months" for P18M.
+// A billing cycle for people: `monthly`, or "every 18 months" for P18M.
 export function cycle(text) {
     const [, count, unit] = /^P(\d+)([DWMY])$/.exec(text) ?? [];
     return unit ? `every ${count} ${UNITS[unit]}s` : words(text);
@@ -173,13 +173,13 @@ export function cycle(text) {
 // A name with dots, which may break after each of them.
 export const dotted = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, el("wbr")]);
 
-// The end of an id, since ids of one time begin alike.
+// The end of an id, because ids that were made at the same time begin alike.
 export const short = (id) => `…${String(id).slice(-8)}`;
 
 // The actor of an event.
 export const actor = (text) => text?.replace(":", " ") ?? "not known";
 
-// The name of a plan, also if it cannot be read.
+// The name of a plan, or its id if the plan cannot be read.
 export const planName = (id, plans) => plans.find((plan) => plan.id === id)?.name ?? `plan ${short(id)}`;
 
 // A scheduled change in words.
@@ -189,8 +189,8 @@ export function scheduledText({ scheduled_change: change }, plans) {
     return `it changes to ${planName(change.subscription_plan_id, plans)} ${when}: ${terms(change)}`;
 }
 
-// Price, quantity and cycle: "$29.00 × 3, monthly".
 // The lines of an amount, as facts.
 export const lineFacts = (lines, currency) => lines.map(({ kind, amount }) => [words(kind), (kind === "period" || kind === "change" ? "" : "−") + money(amount, currency)]);
 
+// Price, quantity and cycle: "$29.00 × 3, monthly".
 export const terms = ({ price, currency, quantity, billing_cycle }) => `${money(price, currency)} × ${number(quantity)}, ${cycle(billing_cycle)}`;

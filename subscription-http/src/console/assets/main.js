@@ -1,4 +1,4 @@
-// The frame of the console: sign-in, navigation, search, and the page of the address.
+// The frame of the console: sign-in, navigation, search, and the page that the address names.
 
 import { can, forgetKey, go, has, href, keepKey, key, read, readClient, readSettings, session, unreachable } from "./api.js";
 import { button, el, failure, form, labelled, link, loading, momentText, noPermission, note, p, replace, submit, wrong } from "./el.js";
@@ -45,7 +45,7 @@ const signOutButton = () => key() && button("Sign out", () => signOut());
 const development = ({ mode, clock, now }) => mode === "development" && el("aside", { class: "development", "aria-label": "Mode" },
     "Development mode: everybody is let in.", clock === "manual" && ` The clock is turned by hand; it showed ${momentText(now)}.`);
 
-// Shows the page of the address.
+// Shows the page that the address names.
 async function show() {
     if (!session.client) return;
     leave.abort();
@@ -60,7 +60,7 @@ async function show() {
     path = segments.join("/");
     const view = {
         segments, query, id, signal, root: el("div", { class: "page" }), reload: show,
-        // Names the page, in its heading and in the window.
+        // Shows the name of the page in its heading and in the title of the window.
         title(text, ...beside) {
             if (!signal.aborted) document.title = `${text} · Console`;
             view.root.prepend(el("div", { class: "title" }, el("h1", {}, text), ...beside));
@@ -74,7 +74,7 @@ async function show() {
         focused = (main.contains(document.activeElement) && document.activeElement.id) || focused;
         replace(main, node);
     };
-    // A page that takes long does not leave the last one under its name.
+    // If the page takes long to load, the previous page is not shown under the new name.
     const late = setTimeout(() => { if (isAnother && !signal.aborted) put(loading("the page")); }, 500);
     try {
         await build(view);
@@ -88,7 +88,7 @@ async function show() {
     if (signal.aborted) return;
     put(view.root);
     main.ariaBusy = null;
-    // After a filter the focus stays where it was; after a step to another page it is at its beginning.
+    // After a change of a filter the focus stays where it was; after a step to another page it is at the beginning of that page.
     const same = focused && document.getElementById(focused);
     if (same) same.focus();
     else if (document.activeElement === document.body ? !isFirst : isAnother && document.activeElement.closest("#pages")) main.focus({ preventScroll: true });
@@ -122,14 +122,14 @@ function signInPage(problem) {
         const text = box.value.trim();
         box.value = "";
         replace(told);
-        // Other characters cannot be sent in a header.
+        // A header cannot have any other characters.
         if (!/^[!-~]+$/.test(text)) return replace(told, wrong("This is not a key: keys are letters, digits and marks without spaces."));
         keepKey(text);
         await begin({ isNew: true });
     };
     replace(document.body, el("main", { class: "alone" }, form({ class: "sign-in" }, send,
         el("h1", {}, "Console"),
-        // Browsers keep passwords under a name, and complain of a form without one.
+        // Browsers store passwords under a user name, and warn about a form that has no user name.
         el("input", { name: "username", autocomplete: "username", value: "console", hidden: true }),
         labelled("Client key", box, "It is kept in this tab until you sign out or close it."), told,
         submit("Sign in", { class: "primary" }))));
@@ -148,7 +148,7 @@ function closeDialogs() {
     for (const box of document.querySelectorAll("dialog")) box.close();
 }
 
-// Begins with the key of this tab. One that was typed just now is forgotten if it is refused for any reason.
+// Signs in with the key that this tab has stored. A key that was typed just now is forgotten if it is refused for any reason.
 async function begin({ isNew } = {}) {
     try {
         await readSettings();
@@ -165,7 +165,7 @@ async function begin({ isNew } = {}) {
 
 addEventListener("hashchange", () => { closeDialogs(); show(); });
 addEventListener("signed-out", (event) => { if (session.client) signOut(event.detail); });
-// A page that the browser kept shows nothing without a key.
+// If the browser shows a page that it had cached, the page shows nothing without a key.
 addEventListener("pageshow", (event) => { if (event.persisted) begin(); });
 addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input, textarea, select, dialog")) return;

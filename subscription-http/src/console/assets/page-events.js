@@ -1,17 +1,17 @@
-// The feed of events: its newest part, newest first, which follows while the tab is visible.
+// The feed of events: its newest part, newest event first. New events are added while the tab is visible.
 
 import { can, get, href, isUuid, params } from "./api.js";
 import { actor, block, button, code, dotted, el, failure, link, note, number, pager, replace, short, time, words } from "./el.js";
 import { column, download, facts, filters, section, table } from "./table.js";
 
 const ROWS_MAX = 500;
-// Events that are read at once; of one type more, since few fit.
+// The number of events that are read at once. More are read if the list is of one type, because few events have this type.
 const PART = 200;
 const PART_OF_TYPE = 5_000;
-// Milliseconds between two calls.
+// The number of milliseconds between two calls.
 const PAUSE = 2_000;
 
-// Types to choose from; the address may have any other.
+// The types to choose from. The address may name any other type.
 const TYPES = [
     "plan.*", "subscription.*", "subscription.created", "subscription.status_changed", "subscription.period_started", "subscription.plan_changed", "subscription.trial_will_end", "subscription.renewal_upcoming",
     "payment.*", "payment.created", "payment.status_changed.succeeded", "payment.status_changed.failed", "payment.status_changed.refunded",
@@ -34,7 +34,7 @@ export default function (view) {
 const filter = ({ query }) => ({ type: query.get("type"), subject_id: query.get("subject_id")?.trim() });
 const read = (view, place, signal) => get("/events", params({ ...filter(view), limit: 200, ...place }), signal);
 
-// The newest part of the feed, or the part before a sequence. Of one record all events are read: they are few.
+// Reads the newest part of the feed, or the part before a sequence. For one record all events are read, because it has few.
 async function load(view, signal) {
     const oldest = await get("/events", { limit: "1" }, signal);
     const floor = (oldest.data[0]?.sequence ?? oldest.last + 1) - 1;
@@ -69,7 +69,7 @@ function show(view, { rows, from, floor, last, isNewest }) {
     ];
 }
 
-// Adds what comes after `last`, by calls that wait, while the tab is visible and nobody paused it.
+// Adds the events after `last`, by calls that wait for events, while the tab is visible and the user has not paused the list.
 function following(view, last, add) {
     const told = el("div", { role: "status" });
     let after = last, count = 0, paused = false, calls = new AbortController();
@@ -84,7 +84,7 @@ function following(view, last, add) {
                 await new Promise((resolve) => setTimeout(resolve, PAUSE));
                 if (signal.aborted) return;
                 const page = await read(view, { after, wait: 25 }, signal);
-                // Far behind, or a database that was restored.
+                // The list is far behind the feed, or the database was restored from a backup.
                 if (page.last < after || page.last - page.next_after > ROWS_MAX) return view.reload();
                 after = page.next_after;
                 if (!page.data.length) continue;
@@ -107,7 +107,7 @@ function following(view, last, add) {
     return pager(toggle, told);
 }
 
-// The page of the record of an event. A record without a page, or a deleted one, has its events.
+// The address of the page of an event's record. For a record without a page, and for a deleted record, it is the list of the record's events.
 export function recordHref({ type, subject: { kind, id } }) {
     if (kind === "client") return href("events", { type: "client.*" });
     if (type.endsWith(".deleted") || kind === "session") return href("events", { subject_id: id });
@@ -115,7 +115,7 @@ export function recordHref({ type, subject: { kind, id } }) {
     return kind === "plan" ? href("plans") : href([`${kind}s`, id]);
 }
 
-// The change in a few words.
+// Describes the change of an event in a few words.
 function brief({ from, to, fields, reason }) {
     if (from && to) return `${words(from)} → ${words(to)}`;
     return fields?.length ? fields.map(words).join(", ") : words(reason ?? "details");

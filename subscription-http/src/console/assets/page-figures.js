@@ -30,7 +30,7 @@ export default function (view) {
     for (const [name, title, ...paragraphs] of FIGURES) {
         const heading = el("h2", { id: id(), tabindex: "-1" }, title);
         view.add(el("section", { "aria-labelledby": heading.id }, heading, paragraphs.map((text) => p(text))));
-        // The frame scrolls to the top once the page is shown.
+        // The frame scrolls to the top once the page is shown, so the scrolling here must come later.
         if (name === view.id) setTimeout(() => { heading.scrollIntoView({ block: "center" }); heading.focus({ preventScroll: true }); });
     }
 }

@@ -9,7 +9,7 @@ import { section, table } from "./table.js";
 export default function (view) {
     view.title("Overview");
     const churn = el("div", { class: "tile" });
-    // The plot by status stands after those of the months, or alone if these cannot be shown.
+    // The plot by status is shown after the plots by month, or alone if those cannot be shown.
     let status = el("div");
     const rest = el("div", { class: "page" });
     const name = "figures";
@@ -43,7 +43,7 @@ export default function (view) {
     } }), rest);
 }
 
-// Reads figures. A server that still counts after 20 seconds returns `overloaded`, and continues to count.
+// Reads figures. If the server needs more than 20 seconds, it returns `overloaded` and continues to count, so the call is repeated.
 export async function figures(path, query, signal) {
     try {
         return await get(path, new URLSearchParams(query), signal);
@@ -57,14 +57,14 @@ const term = (name, figure, text) => el("dt", {}, name, " ", about(figure, text)
 const value = (text, ...notes) => el("dd", {}, el("strong", {}, text), notes.flat().some(Boolean) && el("small", {}, ...notes));
 const tile = (name, [figure, counted], text, ...notes) => el("div", { class: "tile" }, term(name, figure, counted), value(text, ...notes));
 
-// A difference of amounts, in millionths.
+// The difference of two amounts, in millionths.
 export function minus(one, other) {
     const [a, b] = [one, other].map((text) => { const [whole, part = ""] = String(text).split("."); return BigInt(whole + part.padEnd(6, "0")); });
     const digits = String(a - b).padStart(7, "0");
     return `${digits.slice(0, -6)}.${digits.slice(-6)}`;
 }
 
-// One row of tiles; with several currencies one row for each, and one for the users.
+// The tiles with figures: one row, or, with several currencies, one row for each currency and one for the users.
 function tiles({ money: sums, paying_users, subscriptions, with_access, blocked }, churn) {
     const of = (name, currency) => (sums.length > 1 ? `${name}, ${currency ?? "no currency"}` : name);
     const groups = [
@@ -98,7 +98,7 @@ const byStatus = ({ subscriptions }) => plot(rows, {
 
 const TONES = { succeeded: 1, partially_refunded: 2, disputed: 8, processing: 7, pending: 3, failed: 5, canceled: 6, refunded: 4 };
 
-// The plots by month, from the first month that has something.
+// The plots by month, from the first month that has a paying user, a churned user or a payment.
 function monthly({ data, without_period }) {
     const begin = data.findIndex(({ paying_users, churned_users, payments }) => paying_users || churned_users || payments.length);
     const months = data.slice(begin < 0 ? -1 : begin);
@@ -141,7 +141,7 @@ function monthly({ data, without_period }) {
     ];
 }
 
-// The payments that are due, and that nobody has reported: begun by a collector or not.
+// The payments that are due and not reported, whether a collector has begun to collect them or not.
 function unreported(view) {
     const load = async (signal) => (await Promise.all(["pending", "processing"].map((status) => get("/due-payments", { status, limit: 200 }, signal))))
         .flatMap(({ data }) => data.map(({ due_at }) => due_at)).sort();

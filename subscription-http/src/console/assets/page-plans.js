@@ -1,4 +1,4 @@
-// Plans: what is sold, for how much, and what it brings.
+// Plans: their prices, their features and their revenue.
 
 import { call, can, get, href } from "./api.js";
 import { comparison, confirmButton, explain } from "./dialog.js";
@@ -69,7 +69,7 @@ function byPlan(plans) {
 
 const CYCLES = ["daily", "weekly", "biweekly", "monthly", "bimonthly", "quarterly", "semiannual", "yearly", "biennial", "one_time"];
 
-// The fields of a plan. Those that are `fixed` are set once; `none` is sent for an empty one.
+// The fields of a plan. A `fixed` field is set once, when the plan is created; `none` is the value that is sent for an empty field.
 const FIELDS = [
     { name: "name", label: "Name", required: true, maxlength: 200 },
     { name: "slug", label: "Slug", fixed: true, required: true, maxlength: 64, hint: "Names the plan in addresses: a–z, 0–9 and dashes" },
@@ -110,7 +110,7 @@ function changes(form, fields, plan) {
 
 const at = ({ slug }) => `/subscription-plans/${encodeURIComponent(slug)}`;
 
-// A new plan, or changes to one.
+// The form for a new plan, or for changes to a plan.
 function edit(view, plan, attributes) {
     const fields = FIELDS.filter(({ fixed }) => !plan || !fixed);
     let version;

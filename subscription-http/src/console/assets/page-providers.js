@@ -7,7 +7,7 @@ import { column, facts, filters, listing, plain, section } from "./table.js";
 
 const STATES = ["pending", "waiting", "failed", "applied", "same", "ignored"];
 
-// Reasons that need somebody, and what to do.
+// The reasons of events that a person must resolve, and what to do about each.
 const ADVICE = {
     provider_unavailable: "The provider or the key fails: see the log.", unknown_customer: "Link the customer to a user.",
     unknown_plan: "No plan has this price or variant: create one that has it in `variants`.", ambiguous_plan: "Several plans have this price or variant.", managed_by_clock: "This server bills the subscription: decide who bills.",

@@ -1,4 +1,4 @@
-// Search: the text decides what is tried, and the scopes what may be tried.
+// Search: the form of the text decides which records are looked up, and the scopes of the key decide which may be.
 
 import { can, get, href, isUuid } from "./api.js";
 import { block, el, link, note, pill, short } from "./el.js";
@@ -16,7 +16,7 @@ export default function (view) {
     view.add(section(null, block(view, { name: "what fits", load: (signal) => search(text, signal), show: (hits) => show(text, tried, hits) })));
 }
 
-// Redirects to the only hit, else shows all of them.
+// Redirects to the hit if there is only one, else lists all hits.
 function show(text, tried, hits) {
     if (hits.length === 1) location.replace(hits[0].to);
     const shownText = el("strong", {}, text.length > 100 ? `${text.slice(0, 100)}…` : text);
@@ -41,7 +41,7 @@ async function byName(text, signal) {
     return [...subscriptions.map(subscriptionHit), ...plans.map(({ slug, name }) => ({ to: href("plans", { slug }), name, beside: `plan ${slug}` }))];
 }
 
-// A record by its id. Its last event has its kind; without one, all kinds that the key may read are tried.
+// Finds a record by its id. The record's last event shows its kind; without an event, all kinds that the key may read are tried.
 async function byId(id, signal) {
     const last = can("events:read") && (await get("/events", { subject_id: id, limit: "200" }, signal)).data.at(-1);
     if (last && last.subject.kind !== "payment") return [{ to: recordHref(last), name: id, beside: last.subject.kind }];

@@ -14,7 +14,7 @@ export default async function (view) {
     let payments = null;
     const context = {
         view, path, record, etag, plans, allowed: allowed[record.managed_by][record.status],
-        // Read once, and again after an error.
+        // The payments are read once, and again after an error.
         payments: () => (payments ??= all(`${path}/payments`, view.signal).catch((error) => { payments = null; throw error; })),
     };
     const email = users.get(record.user_id)?.email;
@@ -40,7 +40,7 @@ const DATES = { starts_at: "Starts", trial_ends_at: "Trial ends", renews_at: "Re
 function details(record, plans, email) {
     const off = record.discount;
     const plan = plans.find((plan) => plan.id === record.subscription_plan_id);
-    // A renewal date also stays on subscriptions that will not renew.
+    // A subscription that will not renew may still have a renewal date.
     const shown = { ...record, renews_at: ["active", "on_trial", "past_due"].includes(record.status) && !record.ends_at && record.renews_at };
     return facts([
         ["Plan", link(href("plans"), planName(record.subscription_plan_id, plans)), plan?.is_active === false && " (takes no new subscriptions)"],

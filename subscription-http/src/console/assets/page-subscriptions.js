@@ -27,7 +27,7 @@ export default async function (view) {
     );
 }
 
-// All plans, which are few; none if the key does not allow to read them.
+// All plans, of which there are few. The list is empty if the key does not have the scope to read plans.
 export const allPlans = async (signal) => (can("plans:read") ? all("/subscription-plans", signal, 1_000) : []);
 
 const byId = (rows) => new Map(rows.map((row) => [row.id, row]));
@@ -45,7 +45,7 @@ export async function join(rows, plans, signal) {
 const email = (row, { users }) => users.get(row.user_id)?.email;
 const plan = (row, { plans }) => plans.get(row.subscription_plan_id)?.name;
 
-// The next date. A renewal date also stays on subscriptions that will not renew.
+// The next date of a subscription. A subscription that will not renew may still have a renewal date.
 function ends({ status, ends_at, renews_at, resumes_at }) {
     if (ends_at) return [status === "expired" ? "ended " : "ends ", date(ends_at)];
     if (status === "paused" && resumes_at) return ["resumes ", date(resumes_at)];

@@ -28,7 +28,7 @@ const columns = [
     column("Id", "id", (id) => el("code", { title: id }, short(id))),
 ];
 
-// Where users need no account, each id may be one.
+// If users need no account, every id may be that of a user.
 function anyUser() {
     const box = el("input", { required: true, id: "any-user", spellcheck: "false" });
     return form({ class: "filters", "aria-label": "Open a user" }, () => go(["users", box.value.trim()]), labelled("Id of any user", box), el("div", { class: "field" }, submit("Open")));

@@ -16,12 +16,12 @@ function list(view) {
     })));
 }
 
-// The state in a word.
+// The state of an endpoint in a word.
 const state = ({ enabled, stalled_since }) => (enabled ? (stalled_since ? "stalled" : "sending") : "disabled");
 
 const REASONS = { gone: "its response was 410", failing: "its tries fail", key_missing: "the key of its secret is missing: rotate the secret, then enable it", parked_full: "100 events are parked" };
 
-// The reason for a state, or nothing.
+// The reason for the state of an endpoint, if it has one.
 function reason({ enabled, disabled_reason, stall_reason }) {
     const name = enabled ? stall_reason : disabled_reason;
     return REASONS[name] ?? words(name ?? "");
@@ -35,7 +35,7 @@ const columns = [
     column("Behind", "behind", number), column("Parked", "parked", number), column("Given up", "given_up", number), column("Last success", "last_success_at", time),
 ];
 
-// The fields of an endpoint, and their values as the API takes them.
+// The fields of an endpoint in a form, and their values in the form that the API accepts.
 const fields = (endpoint) => [
     input("URL", { name: "url", type: "url", required: true, maxlength: 2048, value: endpoint?.url ?? "" }),
     input("Description", { name: "description", maxlength: 200, value: endpoint?.description ?? "" }),
@@ -66,7 +66,7 @@ function create(view) {
     });
 }
 
-// Shows a secret once. Closed, the dialog leaves nothing of it in the page.
+// Shows a secret once. After the dialog is closed, the page no longer contains the secret.
 function showSecret(secret) {
     const box = el("input", { readonly: true, value: secret, spellcheck: "false", autocomplete: "off" });
     const told = el("span", { role: "status" });

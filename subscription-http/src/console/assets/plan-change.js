@@ -1,4 +1,4 @@
-// The dialog that changes the plan: choose, look at the quote, and accept just that quote.
+// The dialog that changes the plan of a subscription: the user chooses, sees the quote, and accepts exactly this quote.
 
 import { Problem, call, now } from "./api.js";
 import { ask, explain, once, result } from "./dialog.js";
@@ -13,7 +13,7 @@ export function planChange(context, { name: title }) {
     let asked = 0;
     let answer;
 
-    // The quote of what is chosen. Only the last one that was requested is shown.
+    // The quote for the chosen plan, cycle and quantity. Only the last quote that was requested is shown.
     const quote = async (form) => {
         const chosen = choice(form, record);
         const turn = (asked += 1);
@@ -42,7 +42,7 @@ export function planChange(context, { name: title }) {
                 form.elements.proration[0].closest("fieldset").hidden = form.elements.effective.value !== "now";
                 quote(form);
             });
-            // The fields are read once they are in the form.
+            // The values of the fields can be read only once the fields are in the form.
             queueMicrotask(() => quote(form));
             return [fields(record, plans), area];
         },
@@ -78,7 +78,7 @@ function fields(record, plans) {
     ];
 }
 
-// The fields of the request: only what differs from the record.
+// The fields of the request: only those that differ from the record.
 function choice(form, record) {
     const { subscription_plan_id, billing_cycle, quantity, effective, proration } = Object.fromEntries(new FormData(form));
     return {

@@ -14,7 +14,7 @@ export function about(figure, text) {
     return el("a", { href: href(["figures", figure]), class: "info", "aria-label": title, title }, el("span", { "aria-hidden": "true" }, "i"));
 }
 
-// Round numbers for an axis that holds 0, `high` above it and `low` below it.
+// Round numbers for the marks of an axis that contains 0, `high` and `low`.
 export function ticks(high, low = 0, whole = false) {
     const rough = (high + low) / 4 || 1;
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -23,7 +23,7 @@ export function ticks(high, low = 0, whole = false) {
     return Array.from({ length: below + Math.max(Math.ceil(high / step), below ? 0 : 1) + 1 }, (_, at) => (at - below) * step);
 }
 
-// Which of `count` labels fit into `room`: the last one, and others at equal distances before it.
+// The indexes of the labels, out of `count`, that fit into `room`: that of the last label, and others at equal distances before it.
 export function labelled(count, room, wide = 76) {
     const every = Math.max(1, Math.ceil(count / Math.max(1, Math.floor(room / wide))));
     return Array.from({ length: count }, (_, at) => at).filter((at) => (count - 1 - at) % every === 0);
@@ -31,7 +31,7 @@ export function labelled(count, room, wide = 76) {
 
 export const path = (points) => points.map(([x, y], at) => `${at ? "L" : "M"}${round(x)} ${round(y)}`).join("");
 
-// A text that is cut to the room it has, at about 7 pixels a character.
+// A text that is cut to the width `room`, with about 7 pixels for each character.
 export const cut = (text, room) => (text.length * 7 <= room ? text : `${[...text].slice(0, Math.max(1, Math.floor(room / 7) - 1)).join("")}…`);
 
 const round = (value) => Math.round(value * 10) / 10;
@@ -78,7 +78,7 @@ export function lines(chart, width) {
     return { height: HEIGHT, nodes: [nodes, marks, hover] };
 }
 
-// Columns: series lie on one another; those `below` hang from 0, those `beside` stand next to the others.
+// Columns: the series are stacked; a series `below` hangs down from 0, and a series `beside` stands next to the others.
 export function columns(chart, width, name) {
     const [below, beside, stack] = [(one) => one.below, (one) => one.beside, (one) => !one.below && !one.beside].map((fits) => drawn(chart).filter(fits));
     const highest = (series) => Math.max(0, ...chart.labels.map((_, at) => series.reduce((sum, { values }) => sum + Number(values[at]), 0)));
@@ -117,13 +117,13 @@ export function rows(chart, width, name) {
     return { height: Math.min(chart.labels.length, ROWS_MAX) * 38, nodes };
 }
 
-// Strokes in the colour of the card over the colour of the series, so that series differ without their colours.
+// A pattern of strokes in the colour of the card over the colour of the series, so that series differ without their colours.
 const STROKES = ["", "M-2 2L2-2M0 8L8 0M6 10L10 6", "M1 2h2M5 6h2", "M4 0V8", "M0 8L8 0M0 0L8 8", "M0 4H8", "M0 0L8 8M-2 6L2 10M6-2L10 2", "M4 1V7M1 4H7"];
 
 const pattern = (name, tone) => svg("pattern", { id: `${name}-${tone}`, class: `t${tone}`, width: 8, height: 8, patternUnits: "userSpaceOnUse" },
     svg("rect", { class: "fill", width: 8, height: 8 }), svg("path", { class: "over", d: STROKES[tone - 1] }));
 
-// The plot in a figure, drawn as wide as the page lets it be.
+// The plot in a figure, drawn in the width that the page has.
 export function plot(draw, chart) {
     const name = id();
     const picture = svg("svg", { role: "img", "aria-label": chart.label, class: "plot" });

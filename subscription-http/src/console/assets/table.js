@@ -3,7 +3,7 @@
 import { get, go, href, pages, params } from "./api.js";
 import { block, boxes, button, el, failure, form, id, labelled, link, note, number, replace, select, submit } from "./el.js";
 
-// The column of a field, as `show(value, row)` shows it; without `show` it is in the file alone. Numbers stand at the right.
+// The column of a field. `show(value, row)` makes its cells; without `show` the column is only in the CSV file. Numbers are aligned to the right.
 export const column = (name, field, show, kind = show === number ? "number" : null) =>
     ({ name, kind, cell: show && ((row) => show(row[field], row)), csv: (row) => row[field] });
 
