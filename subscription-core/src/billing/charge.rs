@@ -96,7 +96,7 @@ impl Rest {
 #[derive(Debug, Clone)]
 pub(super) struct Charge {
     pub(super) lines: Vec<Line>,
-    /// The value of a whole period: after the discount, before the balance.
+    /// The value of a whole period: the price less the discount, before credit is used.
     pub(super) value: Amount,
     /// The amount to pay.
     pub(super) amount: Amount,

@@ -1,4 +1,4 @@
-//! `Billing` for changes of plan: the preview, and the execution of the same quote.
+//! The methods of `Billing` for changes of plan: the preview, and the execution of the same quote.
 
 use std::sync::Arc;
 use std::time::Duration;

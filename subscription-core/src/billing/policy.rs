@@ -98,7 +98,7 @@ impl Dunning {
 }
 
 impl Default for Dunning {
-    /// Four retries within two weeks: after 1, 3, 5 and 5 days.
+    /// The default: four retries within two weeks, after 1, 3, 5 and 5 days.
     fn default() -> Self {
         Self([1, 3, 5, 5].into_iter().filter_map(days).collect())
     }

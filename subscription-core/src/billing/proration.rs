@@ -318,7 +318,7 @@ fn same(one: &Terms, other: &Terms) -> bool {
     one.price.value() == other.price.value() && Terms { price: other.price, ..*one } == *other
 }
 
-/// The running period after the change, its end, and the next renewal.
+/// The period that is running after the change: its start, its end, and the next renewal.
 fn period_after(
     subscription: &Subscription,
     new: &Terms,

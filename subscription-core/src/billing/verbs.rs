@@ -25,7 +25,8 @@ pub(super) fn act(
     match action {
         Action::Cancel(effective) => {
             side_effects.cancels_open_payments = cancel(&mut next, effective, now)?;
-            // The operator cancels too: the subscriber may no longer undo the cancellation.
+            // The operator cancels a subscription that the subscriber has cancelled: the subscriber may no longer undo
+            // the cancellation.
             if let Some(cancelled) = &mut billing(&mut next).cancelled {
                 cancelled.by_user = false;
             }
@@ -39,7 +40,7 @@ pub(super) fn act(
                 cancel(&mut next, Some(Effective::PeriodEnd), now)?;
                 next = next.cancelled(Cancellation { by_user: true, ..Cancellation::of(before) });
             }
-            // Used time must be paid. A pending subscription was never active, so its payments are cancelled.
+            // Time that was used must be paid. A pending subscription was never active, so its payments are cancelled.
             Pending | Unpaid | Paused => {
                 side_effects.cancels_open_payments = next.status == Pending;
                 expire(&mut next, now);
@@ -143,7 +144,7 @@ fn resume(next: &mut Subscription, now: Timestamp) -> Result<(), Error> {
             let change = &mut billing(next).scheduled_change;
             *change = change.take_if(|change| !is_pause(change));
         }
-        // The pause has ended already.
+        // The pause of the subscription has ended already.
         PastDue => {}
         Pending | Unpaid | Cancelled | Expired => return Err(refused(next, Active)),
     }
@@ -175,7 +176,7 @@ fn pause(
             billing(next).scheduled_change = None;
             billing(next).resumes_at = resumes_at;
         }
-        // Paused already: only another end of the pause changes it.
+        // The subscription is paused already: the verb can only change the end of the pause.
         Paused => {
             check_resumption(resumes_at, now, "now")?;
             let current = &mut billing(next).resumes_at;

@@ -67,7 +67,7 @@ pub struct MonthPayments {
 /// The bit for all months before the first stored month.
 const EARLIER: u64 = 1 << 63;
 
-/// The user of each subscription, and when the subscription ends, in microseconds.
+/// The user of each subscription, and the time at which the subscription ends, in microseconds.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions(HashMap<Uuid, (Uuid, i64), RandomState>);
 

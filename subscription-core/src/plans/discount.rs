@@ -13,7 +13,7 @@ use crate::values::{Amount, Currency, FaultCode, InvalidValue};
 pub struct Percent(Amount);
 
 impl Percent {
-    /// The number, for calculations.
+    /// The percentage as a number, for calculations.
     pub const fn value(self) -> Decimal {
         self.0.value()
     }

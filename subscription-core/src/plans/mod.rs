@@ -52,7 +52,7 @@ pub struct Plan {
     /// The length of the free trial at the start of a user's first subscription; `None` if the plan has no trial.
     #[serde(default)]
     pub trial_period: Option<Span>,
-    /// A few paragraphs for people.
+    /// The description of the plan for people: a few paragraphs.
     pub description: Description,
     /// The number of nodes that the plan allows.
     pub node_quota: NodeQuota,

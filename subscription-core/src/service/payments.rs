@@ -194,8 +194,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Refuses changes, other than of the metadata, of a payment that a provider collects, while the provider
-    /// manages its subscription.
+    /// Refuses all changes except those of the metadata, if a provider collects the payment and manages its
+    /// subscription.
     async fn refuse_provider_fields(
         &self,
         current: &Payment,

@@ -79,7 +79,8 @@ impl WriterQueue {
 /// The turn of one writer.
 #[derive(Debug)]
 pub(crate) struct WriterTurn<'q> {
-    // Dropped first: a writer that arrives between the two drops joins the queue without need, but not for long.
+    // The turn is dropped before the count: a writer that arrives between the two joins the queue without need, but not
+    // for long.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
 }

@@ -291,7 +291,8 @@ macro_rules! of_billing {
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {
                 let billing = self.billing.as_ref()?;
-                // A subscription without billing also stores the state before its cancellation.
+                // A subscription that is not billed has a billing state too if the state before its cancellation is
+                // stored.
                 let is_empty = billing.cancelled.is_some()
                     && BillingState { cancelled: None, ..BillingState::clone(billing) }.kept().is_none();
                 (!is_empty).then_some(billing.credit)

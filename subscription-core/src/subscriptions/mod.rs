@@ -292,7 +292,8 @@ impl Subscription {
         let trial_ends_at = next.trial_ends_at();
         current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // Never before the last write, even if the clock was set back: access is not decided for an earlier time.
+            // The time is never before that of the last write, even if the clock was set back: access is not decided
+            // for an earlier time.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next

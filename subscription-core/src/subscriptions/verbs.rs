@@ -100,7 +100,8 @@ impl Subscription {
         let to = |status| self.change(SubscriptionChanges::status(status), now);
         match action {
             Action::Cancel(None | Some(Effective::PeriodEnd)) => match self.left_by_user() {
-                // The operator cancels too: the subscriber may no longer undo the cancellation.
+                // The operator cancels a subscription that the subscriber has cancelled: the subscriber may no longer
+                // undo the cancellation.
                 Some(found) => Ok(Some(Self {
                     updated_at: now.max(self.updated_at),
                     version: self.version.next(),

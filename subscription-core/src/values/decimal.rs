@@ -37,7 +37,7 @@ impl Amount {
     /// The length of the longest text: all digits, the sign and the point.
     const TEXT_MAX: usize = (Self::INTEGER_DIGITS_MAX + Self::FRACTION_DIGITS_MAX) as usize + 2;
 
-    /// The number, for calculations and comparisons by value.
+    /// The amount as a number, for calculations and comparisons by value.
     pub const fn value(self) -> Decimal {
         self.0
     }

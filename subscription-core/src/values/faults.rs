@@ -78,7 +78,7 @@ pub struct Fault {
     pub field: Cow<'static, str>,
     /// The kind of fault.
     pub code: FaultCode,
-    /// A sentence for a person, without the field's name: "must be …".
+    /// The rest of a sentence for people, which begins with the field's name: "must be …".
     pub message: Cow<'static, str>,
 }
 

@@ -26,8 +26,8 @@ pub struct AllCounters {
 pub struct Counters {
     /// The number of tries, by the [name](super::DeliveryResult::name) of the outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// The number of tries by duration, in the ranges that [`Counters::MILLIS`] bounds: a try is counted at the first
-    /// bound that it does not exceed. The last number counts the tries that took longer than the last bound.
+    /// The number of tries by duration. A try is counted at the first bound of [`Counters::MILLIS`] that its duration
+    /// does not exceed; the last number counts the tries that took longer than the last bound.
     pub durations: [u64; Counters::MILLIS.len() + 1],
     /// The total duration of all tries.
     pub took: Duration,

@@ -139,7 +139,7 @@ pub(crate) enum Needs {
     Loopback,
     /// The signature of a payment provider over the raw body.
     Signature,
-    /// A client. It needs no scope.
+    /// A client, which needs no scope.
     #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "the console alone has one"))]
     Client,
     /// A client with this scope.

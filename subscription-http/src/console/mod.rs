@@ -47,8 +47,8 @@ static FILES: LazyLock<Vec<File>> = LazyLock::new(|| {
     files.map(|(name, text)| File { name, text: Prepared::new(sent(text)) }).into()
 });
 
-/// The text in the form in which it is sent: without indentation, comments and empty lines. They are a sixth of its
-/// bytes.
+/// The text in the form in which it is sent: without indentation, comments and empty lines, which are a sixth of the
+/// bytes of a file.
 fn sent(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| line.trim_start_matches([' ', '\n']));
     lines.filter(|line| !line.starts_with("//") && !line.starts_with("/*")).collect()

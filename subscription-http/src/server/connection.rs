@@ -182,7 +182,7 @@ impl Connection {
     }
 }
 
-/// True if the connection must end after this request, because a proxy may have read it differently.
+/// True if the connection must end after this request, because a proxy may have read the request differently.
 fn is_last(request: &mut Request<Incoming>, is_ambiguous: bool) -> bool {
     let is_coded = request.headers().contains_key(header::TRANSFER_ENCODING);
     if is_coded && is_ambiguous {

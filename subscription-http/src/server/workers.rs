@@ -42,7 +42,7 @@ impl Workers {
                 tell.send(Ok(runtime.handle().clone())).ok();
                 // The channel never carries a value: `changed` returns when the sender is dropped.
                 runtime.block_on(end.changed()).ok();
-                // This does not wait for blocking tasks, such as the look-up of a name.
+                // This call does not wait for blocking tasks, such as the look-up of a name.
                 runtime.shutdown_background();
             })?);
             let handle = told.recv().map_err(|_| io::Error::other("a thread ended at once"))??;

@@ -193,8 +193,8 @@ impl Providers {
         let Some(customer) = &outcome.customer else { return Ok(()) };
         let waits = outcome.status == EventStatus::waiting(Reason::UnknownCustomer)
             && of.claims.decided.is_none();
-        // Another commit may have bound the customer after the decision that this event waits, and may have looked
-        // for waiting events before this one was stored.
+        // After the decision that this event waits, another commit may have bound the customer, and may have looked for
+        // waiting events before this event was stored.
         if binds || waits && self.customer_link(of.account, customer).await?.is_some() {
             match of.round {
                 Some(round) => round.bound(customer.clone()),

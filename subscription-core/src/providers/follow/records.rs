@@ -151,7 +151,8 @@ impl Providers {
         attempt: &Attempt,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Interrupted> {
-        // If the invoice itself became a payment now, this payment would remain beside the one that is listed later.
+        // If a payment were made from the invoice itself now, it would remain beside the payment that the list has
+        // later.
         if invoice.unlisted_since.is_some_and(|at| attempt.now.since(at) < LISTED_AFTER) {
             return Err(EventStatus::waiting(Reason::NotFound).into());
         }

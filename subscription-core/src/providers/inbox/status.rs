@@ -55,7 +55,7 @@ named_enum! {
         NotASubscription = "not_a_subscription",
         /// The amount is 0.
         ZeroAmount = "zero_amount",
-        /// The record was released from the provider, or deleted.
+        /// A caller released the record from the provider, or the record was deleted.
         Detached = "detached",
         /// The payload or the object cannot be read.
         Unreadable = "unreadable",

@@ -33,7 +33,7 @@ impl<'a> JsonPath<'a> {
         Ok(items.map(|(at, value)| Self { value, path: format!("{}/{at}", self.path) }).collect())
     }
 
-    /// This place; `None` if the value is null or missing.
+    /// This value with its path; `None` if the value is null or missing.
     pub(crate) fn present(self) -> Option<Self> {
         (!self.value.is_null()).then_some(self)
     }

@@ -51,7 +51,7 @@ fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")
 }
 
-/// The rule of the unique value that is taken; `None` for another error. PostgreSQL names the index, SQLite the column.
+/// The rule that makes the taken value unique; `None` for another error. PostgreSQL names the index, SQLite the column.
 pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
     let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
     let names = |(index, column, _): &&(&str, &str, Unique)| match told.constraint() {
@@ -98,7 +98,7 @@ pub enum OpenError {
     /// The database cannot be reached, or returned an error.
     #[error("the database cannot be used")]
     Database(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The migration failed: for example, the tables are those of another program, or of a later version of this one.
+    /// The migration failed: for example, the tables are those of another program, or of a later release.
     #[error("the tables cannot be brought up to date")]
     Migration(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

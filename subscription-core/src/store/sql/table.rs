@@ -41,7 +41,7 @@ pub(in crate::store) struct Table {
 /// A function that reads a record from a row with the columns of a table.
 pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
 
-/// The reader of a table that has no [`Record`]s, the events: an error.
+/// The reader of the table of events, which has no [`Record`]s: it returns an error.
 pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
     Err(damaged("the rows of this table are not records"))
 }

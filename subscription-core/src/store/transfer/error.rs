@@ -29,7 +29,7 @@ const LISTED_MAX: usize = 100;
 /// The faults of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileFaults {
-    /// The listed faults: the line and the text of each.
+    /// The listed faults: the line and the text of each fault.
     listed: Vec<(u64, String)>,
     total: u64,
 }

@@ -1,4 +1,5 @@
-//! The loop that sends events to one endpoint. It makes one store call at a time, while its tries are in flight.
+//! The loop that sends events to one endpoint. It makes at most one call of the store at a time; tries stay in flight
+//! during the call.
 
 use std::sync::Arc;
 use std::time::Duration;

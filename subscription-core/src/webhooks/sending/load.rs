@@ -30,8 +30,8 @@ impl Webhooks {
         }
     }
 
-    /// The endpoints whose delivery documents are due, with the versions of these documents. Due are the endpoints
-    /// that a caller changed, and stalled endpoints whose next probe is due.
+    /// The endpoints whose delivery documents are due, with the versions of these documents. A delivery document is due
+    /// if a caller changed the endpoint, or if the next probe of a stalled endpoint is due.
     pub(crate) async fn load_due(
         &self,
         now: Timestamp,

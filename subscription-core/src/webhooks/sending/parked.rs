@@ -44,7 +44,7 @@ impl ParkedEvents {
         events
     }
 
-    /// The number of events that are not given up: they are waiting, or behind another.
+    /// The number of parked events that are not given up: they wait for a try, or behind another event.
     pub(crate) fn open(&self) -> usize {
         self.entries.values().filter(|entry| entry.is_open()).count()
     }

@@ -1,4 +1,4 @@
-//! A cache of serialized records, keyed by the address of their `Arc`.
+//! A cache of the JSON of records, keyed by the address of a record's `Arc`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -13,8 +13,8 @@ use crate::program::background::jobs::{Job, Next, Stop};
 
 /// How often the waiting events are counted.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
-/// Maximum number of events in one round. The store is little used at the start and the end of a round, so short rounds
-/// are slow.
+/// Maximum number of events in one round. At the start and the end of a round the store has little to do, so short
+/// rounds are slow.
 const EVENTS: usize = 1_000;
 
 /// The job that applies due events. It runs at once when this process has stored an event, else every second.

@@ -86,11 +86,11 @@ impl FromStr for Listen {
 /// Where the console is served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Console {
-    /// Nowhere.
+    /// The console is not served.
     Off,
-    /// At the address of all routes.
+    /// The console is served at the address of all routes.
     On,
-    /// At an address of its own.
+    /// The console is served at an address of its own.
     At(Listen),
 }
 

@@ -77,8 +77,8 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
     }
 }
 
-/// The id of the event, true for live data, and the id of the object, or `None` if the event is about none. The error
-/// is the path of the field that cannot be read.
+/// The id of the event, true if it is about live data, and the id of its object, or `None` if it is about no object.
+/// The error is the path of the field that cannot be read.
 fn hint(
     event: &Fields<'_>,
     named: Named,

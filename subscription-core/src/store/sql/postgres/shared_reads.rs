@@ -44,10 +44,10 @@ pub(super) struct SharedReads {
     reads: Mutex<Reads>,
 }
 
-/// The reads, by the text of the statement for one caller.
+/// The reads that can be shared. The key is the text of the statement that reads for one caller.
 type Reads = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText>>>;
 
-/// The reads of one text.
+/// The reads whose statements have one text.
 #[derive(Debug)]
 struct ReadsOfText {
     pool: Arc<Pool<PgConnection>>,
