@@ -29,7 +29,7 @@ const GATHER: Duration = Duration::from_millis(1);
 /// How long the program waits at its end until the queue is written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The pause before a write that would have blocked is retried.
+/// The pause after which a write that would have blocked is retried.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// The log of the program. Dropping this value waits until the queue is written, but at most one second.

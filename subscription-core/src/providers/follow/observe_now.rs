@@ -20,7 +20,7 @@ pub enum ObservedNow {
     Subscription(Arc<Subscription>),
     /// There is no subscription, or none yet: the status of the event says why.
     EventStatus(EventStatus),
-    /// Too many observations were requested: wait this long.
+    /// Too many observations were requested: the caller must wait for this time.
     Limited(Duration),
 }
 

@@ -71,7 +71,7 @@ impl ObjectRef {
 pub enum ObjectList {
     /// All subscriptions, also those that have ended.
     Subscriptions,
-    /// The invoices of subscriptions that were created at this moment or later.
+    /// The invoices that were created at this moment or later.
     Invoices(Timestamp),
     /// The orders (Lemon Squeezy) that were created at this moment or later.
     Orders(Timestamp),

@@ -9,8 +9,8 @@ use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectList};
 use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
-/// The API version is sent with each request, because the version of the account may be older or newer. It is the last
-/// version of its release, within which Stripe only adds fields.
+/// The API version is sent with each request, because the version of the account may be older or newer. The version
+/// sent is the last one of its release, within which Stripe only adds fields.
 pub(in crate::providers) const REQUESTS: Requests = Requests {
     host: "https://api.stripe.com",
     headers: &[("stripe-version", "2025-08-27.basil")],

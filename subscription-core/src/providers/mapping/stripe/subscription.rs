@@ -100,7 +100,7 @@ fn state(root: &JsonPath<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
 }
 
 fn item(root: &JsonPath<'_>, item: &JsonPath<'_>, state: &State) -> Result<FoundItem, Unmapped> {
-    // Before 2025-03-31 the subscription had the period, not its items.
+    // API versions before 2025-03-31 have the period at the subscription, not at its items.
     let period = |name: &str| match root.field(name).present() {
         Some(place) if item.field(name).present().is_none() => place.seconds(),
         _ => item.field(name).seconds(),

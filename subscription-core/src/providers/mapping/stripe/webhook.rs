@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::providers::mapping::finding::{Hint, Webhook};
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 
-/// The fields that are read of an event, of its data and of its object. Each field is parsed on its own, so that a
+/// The fields of an event, of its data and of its object that are read. Each field is parsed on its own, so that a
 /// faulty field can be named. The rest of the body is skipped.
 #[derive(Deserialize)]
 #[rustfmt::skip]
