@@ -90,8 +90,8 @@ impl Keys {
         let mut ids = (newest..=u8::MAX).skip(1).chain(1..=newest);
         ids.find(is_free).ok_or_else(|| {
             Failure::new(
-                "all 255 ids of server keys are in use: rotate the secrets of webhook endpoints that need old keys, \
-                 then run `key rotate` again",
+                "all 255 ids of server keys are in use, because webhook endpoints still need old keys, or cannot be \
+                 read: rotate the secrets of those endpoints, then run `key rotate` again",
             )
         })
     }

@@ -193,7 +193,9 @@ impl Field for Option<Revocation> {
         match (cells.time_or_null()?, Field::read(cells)?) {
             (Some(at), Some(reason)) => Ok(Some(Revocation { at, reason })),
             (None, None) => Ok(None),
-            _ => Err(damaged("the revocation of a session has no time or no reason")),
+            _ => Err(damaged(
+                "a session has a time of revocation but no reason, or a reason but no time",
+            )),
         }
     }
 }

@@ -73,7 +73,7 @@ impl Sender {
             if reads_due {
                 due_read_at = Some(now);
                 if let Some(error) = failure.take() {
-                    tracing::warn!(%error, "webhooks: the database failed; sending is tried again");
+                    tracing::warn!(%error, "webhooks: the database cannot be read or written; sending is tried again");
                 }
             }
             for (queue, end) in loops.take_ended() {

@@ -70,7 +70,7 @@ impl Configured {
             if client.revoked_at.is_some() {
                 tracing::warn!(
                     client = %client.id,
-                    "a client in the settings file was revoked and stays refused: see client restore"
+                    "a client in the settings file was revoked earlier and stays refused: run subscription-http client restore"
                 );
             }
         }
