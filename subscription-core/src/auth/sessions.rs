@@ -228,22 +228,19 @@ impl Authentication {
                     .list_as::<Session>(SessionQuery::Ended { by: before, limit: PageLimit::MAX })
                     .await?
                     .items;
-                if !ended.is_empty() {
-                    self.forget(&ended, now).await?;
+                if ended.is_empty() {
+                    return Ok(0);
                 }
+                let mut changes = ChangeSet::default();
+                let service = self.service().by(Actor::Clock);
+                for session in &ended {
+                    let subject = Subject::Session(session.id);
+                    delete(&service, subject, session.version, &mut changes, now)?;
+                }
+                self.store().commit(changes).await?;
                 Ok(ended.len())
             })
             .await
-    }
-
-    /// Commits the deletion of ended sessions.
-    async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
-        let mut changes = ChangeSet::default();
-        let service = self.service().by(Actor::Clock);
-        for session in ended {
-            delete(&service, Subject::Session(session.id), session.version, &mut changes, now)?;
-        }
-        self.store().commit(changes).await.map_err(Error::Store)
     }
 
     pub(super) fn service(&self) -> &SubscriptionService {
