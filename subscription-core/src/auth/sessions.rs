@@ -124,9 +124,7 @@ impl Authentication {
         access_token: &SecretString,
     ) -> Result<Arc<Authenticated>, Error> {
         let now = self.service().now();
-        let Some(cache) = &self.0.cache else {
-            return self.authenticate(client_id, access_token).await.map(Arc::new);
-        };
+        let cache = &self.0.cache;
         if let Some(found) = cache.get(access_token, now)
             && found.claims.client_id == *client_id
             && found.claims.is_current(now)
