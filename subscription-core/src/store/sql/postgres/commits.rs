@@ -29,8 +29,6 @@ use crate::values::Version;
 const ATTEMPTS: u32 = 8;
 /// The pause after the first failed attempt. The pause after attempt n is n times as long.
 const PAUSE: Duration = Duration::from_millis(4);
-/// The largest number of change sets of different callers in one statement.
-const CALLERS_MAX: usize = 64;
 /// A commit that takes longer than this is confirmed before it counts as done.
 const SLOW: Duration = Duration::from_secs(1);
 /// The largest number of attempts to confirm a commit.
@@ -50,10 +48,6 @@ impl Handler for Commits {
     type Answer = Result<Result<(), StoreError>, ChangeSet>;
 
     const GROUPS_MAX: usize = 2;
-
-    fn group_size(waiting: usize) -> usize {
-        waiting.min(CALLERS_MAX)
-    }
 
     async fn handle(&self, sets: Vec<ChangeSet>) -> Vec<Self::Answer> {
         let mut outcomes = Vec::with_capacity(sets.len());

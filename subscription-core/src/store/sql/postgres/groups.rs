@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+/// The largest number of requests in a group.
+const GROUP_MAX: usize = 64;
+
 /// Handles requests, several at a time.
 pub(super) trait Handler: Debug + Send + Sync + 'static {
     type Request: Debug + Send;
@@ -18,9 +21,6 @@ pub(super) trait Handler: Debug + Send + Sync + 'static {
 
     /// The largest number of groups that run at the same time.
     const GROUPS_MAX: usize;
-
-    /// The number of requests in the next group, at least 1, if `waiting` requests wait.
-    fn group_size(waiting: usize) -> usize;
 
     /// Handles the requests, and returns the results in their order.
     fn handle(
@@ -102,7 +102,7 @@ impl<H: Handler> Running<H> {
             self.is_done = true;
             return None;
         }
-        let size = H::group_size(queue.waiting.len()).clamp(1, queue.waiting.len());
+        let size = queue.waiting.len().min(GROUP_MAX);
         Some(queue.waiting.drain(..size).collect())
     }
 }

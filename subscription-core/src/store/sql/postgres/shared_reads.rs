@@ -29,8 +29,6 @@ use super::groups::{Groups, Handler};
 use super::row::rows_by_arrays;
 use crate::store::StoreError;
 
-/// The largest number of callers that one statement reads for.
-const CALLERS_MAX: usize = 64;
 /// When this number of texts is cached, the texts that no caller is reading are removed.
 const TEXTS_KEPT: usize = 64;
 
@@ -125,10 +123,6 @@ impl Handler for ReadsOfText {
     type Answer = Result<Vec<PgRow>, Arc<sqlx::Error>>;
 
     const GROUPS_MAX: usize = 1;
-
-    fn group_size(waiting: usize) -> usize {
-        waiting.min(CALLERS_MAX)
-    }
 
     async fn handle(&self, callers: Vec<Vec<Value>>) -> Vec<Self::Answer> {
         match self.rows(&callers).await {
