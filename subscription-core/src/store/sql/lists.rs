@@ -11,7 +11,7 @@ use crate::plans::Plan;
 use crate::store::{
     ClientQuery, Direction, Document, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions,
     IdempotencyQuery, IdempotencyRecord, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position,
-    Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
+    Query, SessionQuery, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
 use crate::values::Timestamp;
@@ -233,7 +233,7 @@ fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));
     let mut conditions = vec![format!("collection = {collection}")];
-    let mut order = "id";
+    let mut column = None;
     let mut hint = String::new();
     match &query.filter {
         DocumentFilter::All => {}
@@ -247,20 +247,14 @@ fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
         }
         DocumentFilter::DueBy(by) => {
             conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
-            order = "due_at, id";
+            column = Some("due_at");
             hint = D::hint("documents_due");
         }
     }
-    if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
-        let mut values: Vec<_> =
-            due_at.map(|at| statement.bind(Value::time(at))).into_iter().collect();
-        values.push(statement.bind(Value::text(id)));
-        conditions.push(format!("({order}) > ({})", values.join(", ")));
-    }
-    let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
-    let select = &Document::TABLE.texts.select;
-    let conditions = conditions.join(" AND ");
-    statement.text =
-        format!("{select}{hint} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
+    let after = query.after.as_ref();
+    let way = Direction::Ascending;
+    let window = Window::new(&mut statement, column, way, after, query.limit);
+    let select = format!("{}{hint}", Document::TABLE.texts.select);
+    statement.text = window.close(&select, conditions).into();
     statement
 }
