@@ -8,7 +8,7 @@ use super::statement::Statement;
 use super::table::{Table, key_values, placeholders, values};
 use super::value::{Columns as _, Value};
 use crate::events::Event;
-use crate::store::{ChangeSet, Guard, Key, Record, StoreError};
+use crate::store::{ChangeSet, Guard, Key, Record, StoreError, UniqueValue};
 use crate::values::Version;
 
 /// The reason why a change set was not committed.
@@ -126,16 +126,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
 /// True if a record has a value that another record of the set may have given up. It is written after that other
 /// record.
 pub(super) fn takes_over(write: &Record) -> bool {
-    match write {
-        Record::Subscription(subscription) => subscription.live_key.is_some(),
-        Record::Payment(payment) => payment.claimed_period().is_some(),
-        Record::Plan(_)
-        | Record::User(_)
-        | Record::Session(_)
-        | Record::Client(_)
-        | Record::Idempotency(_)
-        | Record::Document(_) => false,
-    }
+    let moves = |value| matches!(value, UniqueValue::LiveKey(_) | UniqueValue::PaymentPeriod(..));
+    write.unique_values().any(moves)
 }
 
 /// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release

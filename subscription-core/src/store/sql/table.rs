@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use super::field::Field as _;
 use super::value::{Cells, Columns, Value, damaged};
 use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
@@ -175,18 +176,16 @@ pub(in crate::store) fn values(record: &Record) -> Vec<Value> {
 
 /// The values of the key's columns.
 pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
+    let mut values = Vec::new();
     match key {
-        Key::Plan(id) => vec![Value::Id(id.uuid())],
-        Key::Subscription(id) => vec![Value::Id(id.uuid())],
-        Key::Payment(id) => vec![Value::Id(id.uuid())],
-        Key::User(id) => vec![Value::Id(id.uuid())],
-        Key::Session(id) => vec![Value::Id(id.uuid())],
-        Key::Client(id) => vec![Value::text(id)],
-        Key::Document(key) => vec![Value::text(key.collection.as_str()), Value::text(&key.id)],
-        Key::Idempotency(key) => vec![
-            Value::text(key.operation.as_str()),
-            Value::text(&key.client),
-            Value::text(key.key.as_str()),
-        ],
+        Key::Plan(id) => id.write(&mut values),
+        Key::Subscription(id) => id.write(&mut values),
+        Key::Payment(id) => id.write(&mut values),
+        Key::User(id) => id.write(&mut values),
+        Key::Session(id) => id.write(&mut values),
+        Key::Client(id) => id.write(&mut values),
+        Key::Document(key) => key.write(&mut values),
+        Key::Idempotency(key) => key.write(&mut values),
     }
+    values
 }
