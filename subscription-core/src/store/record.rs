@@ -18,20 +18,6 @@ use crate::subscriptions::Subscription;
 use crate::values::{PaymentId, PlanId, SessionId, Slug, SubscriptionId, UserId, Version};
 
 impl Record {
-    /// The key that names the record.
-    pub fn key(&self) -> Key {
-        match self {
-            Self::Plan(plan) => Key::Plan(plan.id),
-            Self::Subscription(subscription) => Key::Subscription(subscription.id),
-            Self::Payment(payment) => Key::Payment(payment.id),
-            Self::User(user) => Key::User(user.id),
-            Self::Session(session) => Key::Session(session.id),
-            Self::Client(client) => Key::Client(client.id.clone()),
-            Self::Idempotency(record) => Key::Idempotency(record.key.clone()),
-            Self::Document(document) => Key::Document(document.key.clone()),
-        }
-    }
-
     /// The values of the record that no other record of its kind may have.
     pub fn unique_values(&self) -> impl Iterator<Item = UniqueValue<'_>> {
         let values = match self {
@@ -84,7 +70,7 @@ pub trait Kind: Sized + Send + Sync + 'static {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $variant:ident: $record:ty, $id:ty, $query:ty;)+) => {
+    ($($(#[$doc:meta])* $variant:ident: $record:ty, $key:ident: $id:ty, $query:ty;)+) => {
         /// A stored record of any kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Record {
@@ -92,6 +78,13 @@ macro_rules! kinds {
         }
 
         impl Record {
+            /// The key that names the record.
+            pub fn key(&self) -> Key {
+                match self {
+                    $(Self::$variant(record) => Key::$variant(record.$key.clone()),)+
+                }
+            }
+
             /// The version of the record.
             pub fn version(&self) -> Version {
                 match self {
@@ -147,21 +140,21 @@ macro_rules! kinds {
 
 kinds! {
     /// Plans.
-    Plan: Plan, PlanId, PlanQuery;
+    Plan: Plan, id: PlanId, PlanQuery;
     /// Subscriptions.
-    Subscription: Subscription, SubscriptionId, SubscriptionQuery;
+    Subscription: Subscription, id: SubscriptionId, SubscriptionQuery;
     /// Payments, listed by subscription.
-    Payment: Payment, PaymentId, PaymentQuery;
+    Payment: Payment, id: PaymentId, PaymentQuery;
     /// Users.
-    User: User, UserId, UserQuery;
+    User: User, id: UserId, UserQuery;
     /// Sessions.
-    Session: Session, SessionId, SessionQuery;
+    Session: Session, id: SessionId, SessionQuery;
     /// Clients.
-    Client: Client, Slug, ClientQuery;
+    Client: Client, id: Slug, ClientQuery;
     /// Idempotency records.
-    Idempotency: IdempotencyRecord, IdempotencyKey, IdempotencyQuery;
+    Idempotency: IdempotencyRecord, key: IdempotencyKey, IdempotencyQuery;
     /// Documents.
-    Document: Document, DocumentKey, DocumentQuery;
+    Document: Document, key: DocumentKey, DocumentQuery;
 }
 
 impl From<Subject> for Key {
