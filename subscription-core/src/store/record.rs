@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::document::{Document, DocumentKey, DocumentQuery};
 use super::due::{DuePayments, DueSubscriptions};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::query::{ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery};
+use super::query::{
+    ClientQuery, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanQuery, Position, SessionQuery,
+};
 use super::subscription_query::SubscriptionQuery;
 use super::unique::UniqueValue;
 use super::user_query::UserQuery;
@@ -155,6 +157,55 @@ kinds! {
     Idempotency: IdempotencyRecord, key: IdempotencyKey, IdempotencyQuery;
     /// Documents.
     Document: Document, key: DocumentKey, DocumentQuery;
+}
+
+impl Query {
+    /// The page of the records that a store has found in the order of the list. If more records follow than the page may
+    /// have, the store has found one of them too.
+    pub(super) fn page(&self, mut items: Vec<Record>) -> Page<Record> {
+        let limit = self.limit().map_or(items.len(), PageLimit::get);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).and_then(|last| self.position(last));
+        Page { items, next }
+    }
+
+    /// The largest number of records on a page; `None` if the list has no positions, and so no second page.
+    pub(super) const fn limit(&self) -> Option<PageLimit> {
+        match self {
+            Self::Plan(query) => Some(query.limit),
+            Self::Subscription(query) => Some(query.limit),
+            Self::Payment(query) => Some(query.limit),
+            Self::User(UserQuery::Open { limit, .. }) => Some(*limit),
+            Self::Document(query) => Some(query.limit),
+            Self::DueSubscriptions(query) => Some(query.limit),
+            Self::DuePayments(query) => Some(query.limit),
+            Self::User(UserQuery::Closing { .. })
+            | Self::Session(_)
+            | Self::Client(_)
+            | Self::Idempotency(_) => None,
+        }
+    }
+
+    /// The position of a record in the list; `None` if the list has no positions.
+    fn position(&self, record: &Record) -> Option<Position> {
+        match (self, record) {
+            (Self::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
+            (Self::Subscription(query), Record::Subscription(found)) => {
+                Some(query.order.position(found))
+            }
+            (Self::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+            (Self::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
+                Some(filter.position(user))
+            }
+            (Self::DueSubscriptions(_), Record::Subscription(found)) => {
+                DueSubscriptions::position(found)
+            }
+            (Self::DuePayments(_), Record::Payment(payment)) => DuePayments::position(payment),
+            (Self::Document(query), Record::Document(document)) => Some(query.position(document)),
+            _ => None,
+        }
+    }
 }
 
 impl From<Subject> for Key {

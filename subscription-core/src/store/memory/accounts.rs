@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, RangeBounds as _};
 use std::sync::Arc;
 
-use super::index::page;
+use super::index::first;
 use super::{ById, free};
 use crate::accounts::{Client, IdentityKey, Session, User};
-use crate::store::query::{Page, PageLimit, Position, SortKey};
+use crate::store::query::{PageLimit, Position, SortKey};
 use crate::store::user_query::UserFilter;
 use crate::values::{Email, EmailKey, SessionId, Slug, Timestamp, UserId};
 
@@ -42,13 +42,13 @@ impl UserTable {
         closing.take(limit).collect()
     }
 
-    /// A page of the users whose account is not closing.
+    /// The users of a page whose account is not closing.
     pub(super) fn page(
         &self,
         filter: &UserFilter,
         after: Option<&Position>,
         limit: PageLimit,
-    ) -> Page<Arc<User>> {
+    ) -> Vec<Arc<User>> {
         let before =
             after.map_or(Bound::<UserId>::Unbounded, |after| Bound::Excluded(after.id.into()));
         let newest = (Bound::Unbounded, before);
@@ -73,7 +73,7 @@ impl UserTable {
             }
         };
         let users = ids.filter_map(|id| self.records.get(&id)).filter(|user| !user.closing);
-        page(users, limit, |user| filter.position(user))
+        first(users, limit)
     }
 
     pub(super) fn put(&mut self, user: Arc<User>) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::sync::Arc;
 
-use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
+use crate::store::query::{Direction, PageLimit, Position, SortKey};
 use crate::values::Timestamp;
 
 /// A value that lists are sorted by, with the smallest and the largest value of its type.
@@ -259,16 +259,12 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     }
 }
 
-/// The first `limit` records, and the position of the last one on the page if more records follow.
-pub(super) fn page<'a, T: 'a>(
+/// The records of a page, and one more if more follow.
+pub(super) fn first<'a, T: 'a>(
     found: impl Iterator<Item = &'a Arc<T>>,
     limit: PageLimit,
-    position: impl Fn(&T) -> Position,
-) -> Page<Arc<T>> {
-    let mut found = found.fuse();
-    let items: Vec<_> = found.by_ref().take(limit.get()).cloned().collect();
-    let next = items.last().filter(|_| found.next().is_some()).map(|last| position(last));
-    Page { items, next }
+) -> Vec<Arc<T>> {
+    found.take(limit.get() + 1).cloned().collect()
 }
 
 /// The records of a list that are due at `until` or before, after a position.

@@ -16,21 +16,20 @@ use crate::store::{
 use crate::subscriptions::Subscription;
 use crate::values::Timestamp;
 
-/// A statement for a list, and the table whose rows it returns.
+/// A statement for a list, and the table whose rows it returns. If the list has pages, the statement returns one row
+/// more than the page has, if there is one.
 pub(super) struct List {
     pub(super) table: &'static Table,
     pub(super) statement: Statement,
-    /// The size of a page; `None` for a list without positions. The statement returns one row more if there is one.
-    pub(super) limit: Option<PageLimit>,
 }
 
 impl List {
-    fn page<T: SqlRecord>(statement: Statement, limit: PageLimit) -> Self {
-        Self { table: T::TABLE, statement, limit: Some(limit) }
+    fn page<T: SqlRecord>(statement: Statement) -> Self {
+        Self { table: T::TABLE, statement }
     }
 
     fn whole<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
-        Self { table: T::TABLE, statement: Statement::select::<T>(rest, values), limit: None }
+        Self { table: T::TABLE, statement: Statement::select::<T>(rest, values) }
     }
 }
 
@@ -67,21 +66,19 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
 /// Selects the records of a list; `None` if the list is certainly empty.
 pub(super) fn list<D: Dialect>(query: &Query) -> Option<List> {
     Some(match query {
-        Query::Plan(query) => List::page::<Plan>(plans(query), query.limit),
-        Query::Subscription(query) => {
-            List::page::<Subscription>(subscriptions::<D>(query)?, query.limit)
-        }
-        Query::Payment(query) => List::page::<Payment>(payments::<D>(query), query.limit),
+        Query::Plan(query) => List::page::<Plan>(plans(query)),
+        Query::Subscription(query) => List::page::<Subscription>(subscriptions::<D>(query)?),
+        Query::Payment(query) => List::page::<Payment>(payments::<D>(query)),
         Query::DueSubscriptions(DueSubscriptions { until, after, limit }) => {
             due::<Subscription>(Vec::new(), "next_action_at", *until, after.as_ref(), *limit)
         }
         Query::DuePayments(query) => due_payments(query)?,
-        Query::Document(query) => List::page::<Document>(documents::<D>(query), query.limit),
+        Query::Document(query) => List::page::<Document>(documents::<D>(query)),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
         }
         Query::User(UserQuery::Open { filter, after, limit }) => {
-            List::page::<User>(users(filter, after.as_ref(), *limit)?, *limit)
+            List::page::<User>(users(filter, after.as_ref(), *limit)?)
         }
         Query::Session(SessionQuery::LiveOf { user, now }) => List::whole::<Session>(
             "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
@@ -188,7 +185,7 @@ fn due<T: SqlRecord>(
     let way = Direction::Ascending;
     let window = Window::new(&mut statement, Some(column), way, after, limit);
     statement.text = window.close(&T::TABLE.texts.select, conditions).into();
-    List::page::<T>(statement, limit)
+    List::page::<T>(statement)
 }
 
 fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {
