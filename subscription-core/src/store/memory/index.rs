@@ -38,6 +38,9 @@ impl SortValue for SortKey {
 /// A place in a list: the sort value, and the record's id as a number, which compares faster than its bytes.
 pub(super) type IndexKey<V> = (V, u128);
 
+/// The name of a list of all records.
+pub(super) const ALL: u128 = 0;
+
 /// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
 #[derive(Debug)]
 pub(super) struct Lists<V, T>(BTreeMap<Entry<V>, Arc<T>>);
@@ -93,7 +96,12 @@ impl<V: SortValue, T> Lists<V, T> {
     }
 
     /// The records of one list whose value is at least `low` and less than `high`.
-    pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
+    pub(super) fn between(
+        &self,
+        list: u128,
+        low: V,
+        high: V,
+    ) -> impl DoubleEndedIterator<Item = &Arc<T>> {
         // `BTreeMap::range` panics if a range ends before it begins.
         let high = high.max(low.clone());
         let from = Entry { list, value: low, id: 0 };

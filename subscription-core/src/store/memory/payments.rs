@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::index::{IndexKey, Lists, after, due, first, walk};
+use super::index::{ALL, IndexKey, Lists, after, due, first, walk};
 use super::{ById, free};
 use crate::payments::Payment;
 use crate::store::due::DuePayments;
@@ -20,9 +20,6 @@ pub(super) struct PaymentTable {
     /// The payments that have a next action. There is one list for each status.
     due: Lists<i64, Payment>,
 }
-
-/// The name of the list of all payments.
-const ALL: u128 = 0;
 
 /// The name of the list of due payments that a payment is in, and its place there; `None` if it has no next action.
 fn due_place(payment: &Payment) -> Option<(u128, IndexKey<i64>)> {

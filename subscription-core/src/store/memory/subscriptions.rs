@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::access::{ClassChanges, Listed};
-use super::index::{Filter, IndexKey, Lists, SortValue, after, due, first, walk};
+use super::index::{ALL, Filter, IndexKey, Lists, SortValue, after, due, first, walk};
 use super::{ById, free};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::due::DueSubscriptions;
@@ -35,9 +35,6 @@ struct Order<V: SortValue> {
     by_plan: Lists<V, Subscription>,
     by_class: Lists<V, Subscription>,
 }
-
-/// The name of the list of all subscriptions.
-const ALL: u128 = 0;
 
 const fn class_name(class: AccessClass) -> u128 {
     (class.status as u128) << 8 | class.mark as u128
