@@ -1,7 +1,7 @@
 //! The steps of a commit that are the same in both databases, inside a transaction.
 
 use super::dialect::SqlConnection;
-use super::error::{conflict, failed, is_transient, refused};
+use super::error::{conflict, failed, refused};
 use super::field::Field as _;
 use super::records::EVENTS;
 use super::statement::Statement;
@@ -176,9 +176,17 @@ async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal
     match to.execute(Statement::new(text, values)).await {
         Ok(0) => Err(conflict(&key).into()),
         Ok(_) => Ok(()),
-        Err(error) if is_transient(&error) => Err(error.into()),
-        Err(error) => Err(refused(error, write).into()),
+        Err(error) => Err(refusal(error, [write])),
     }
+}
+
+/// The meaning of an error of a statement that makes these writes.
+pub(super) fn refusal<'w>(
+    error: sqlx::Error,
+    writes: impl IntoIterator<Item = &'w Record>,
+) -> Refusal {
+    let refused = writes.into_iter().find_map(|write| refused(&error, write));
+    refused.map_or_else(|| error.into(), Refusal::Store)
 }
 
 /// Appends events to the feed, and deletes the events that the set removes from it.
