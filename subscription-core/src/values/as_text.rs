@@ -50,4 +50,15 @@ macro_rules! written_as_text {
     };
 }
 
-pub(crate) use {super::named_enum::named_enum, written_as_text};
+/// Implements `Debug` without the content of the type, which must not be logged.
+macro_rules! hidden_in_logs {
+    ($($name:ident)+) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )+};
+}
+
+pub(crate) use {super::named_enum::named_enum, hidden_in_logs, written_as_text};
