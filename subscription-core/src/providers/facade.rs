@@ -9,7 +9,6 @@ use super::counters::Counters;
 use super::source::ProviderAccount;
 use super::sync::report::Run;
 use crate::error::Error;
-use crate::events::Actor;
 use crate::providers::Allowance;
 use crate::service::{SubscriptionService, found};
 use crate::store::Store;
@@ -96,10 +95,5 @@ impl Providers {
 impl Account {
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut locked(&self.counters));
-    }
-
-    /// The service, with this source as the actor of its events.
-    pub(super) fn acting(&self, service: &SubscriptionService) -> SubscriptionService {
-        service.by(Actor::Provider(self.source.name.clone()))
     }
 }
