@@ -35,7 +35,7 @@ impl<D: Dialect> Store for SqlStore<D> {
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
         let List { table, statement } = lists::find(value);
         let rows = self.database.rows(statement).await?;
-        rows.first().map(|row| (table.read)(row)).transpose()
+        rows.first().map(|row| (table.read)(row)).transpose().map_err(StoreError::Damaged)
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {

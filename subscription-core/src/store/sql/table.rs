@@ -3,11 +3,11 @@
 use std::sync::{Arc, LazyLock};
 
 use super::field::Field as _;
-use super::value::{Cells, Columns, Value, damaged};
+use super::value::{Cells, Columns, Value};
 use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Document, IdempotencyRecord, Key, Kind, Record, StoreError, Unique};
+use crate::store::{Cause, Document, IdempotencyRecord, Key, Kind, Record, Unique};
 use crate::subscriptions::Subscription;
 
 /// A record that has a table.
@@ -17,7 +17,7 @@ pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     /// The values of the record's columns, in the order of the table.
     fn values(&self) -> Vec<Value>;
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause>;
 }
 
 /// The table of a kind of record.
@@ -40,11 +40,11 @@ pub(in crate::store) struct Table {
 }
 
 /// A function that reads a record from a row with the columns of a table.
-pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
+pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, Cause>;
 
 /// The reader of a table that has no [`Record`]s, the events: an error.
-pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
-    Err(damaged("the rows of this table are not records"))
+pub(super) fn no_record(_: &dyn Columns) -> Result<Record, Cause> {
+    Err("the rows of this table are not records".into())
 }
 
 /// The statements for a table, built once.

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::events::RecordedEvent;
 use crate::store::sql::table::{SqlRecord as _, Table, values};
 use crate::store::sql::value::{Cells, Columns, Value};
-use crate::store::{Record, StoreError};
+use crate::store::{Cause, Record};
 use crate::values::Timestamp;
 
 /// The record or event of a line.
@@ -28,7 +28,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    pub(super) fn read(table: &Table, row: &dyn Columns) -> Result<Self, StoreError> {
+    pub(super) fn read(table: &Table, row: &dyn Columns) -> Result<Self, Cause> {
         if table.name == RecordedEvent::TABLE.name {
             RecordedEvent::read(&mut Cells::new(row)).map(Self::Event)
         } else {
