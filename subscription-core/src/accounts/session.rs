@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::values::as_text::named_enum;
+use crate::values::as_text::{hidden_in_logs, named_enum};
 use crate::values::{Email, SessionId, Slug, Text, Timestamp, UserId, Version};
 
 /// A person with an account, found by their identity at a provider.
@@ -50,12 +50,7 @@ pub struct Origin {
     pub user_agent: Option<Text<1, 512>>,
 }
 
-impl std::fmt::Debug for Origin {
-    /// Hides the address, which must not be logged.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Origin(…)")
-    }
-}
+hidden_in_logs! { Origin }
 
 /// A user's session with one client, from sign-in to its end.
 ///

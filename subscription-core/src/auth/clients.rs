@@ -135,10 +135,7 @@ impl Authentication {
                 let now = self.service().now();
                 let credential =
                     client.add_key(&self.0.server_keys, self.service().randomness(), now)?;
-                client.updated_at = now;
-                client.version = client.version.next();
-                let change = Change::Updated { fields: found.changed_fields(&client) };
-                let client = self.write_client(client, change).await?;
+                let client = self.rewrite_client(found, client).await?;
                 Ok(CreatedClient { client, credential })
             })
             .await

@@ -139,7 +139,8 @@ struct AuthParts {
     tokens: AccessTokens,
     server_keys: ServerKeys,
     settings: AuthSettings,
-    cache: Option<AuthCache>,
+    /// The cache has no room unless the builder gives it some.
+    cache: AuthCache,
     /// The clients whose credentials were verified, each as it was at that moment. Without this cache, the keyed hash
     /// of the credential would be the most expensive part of a small request.
     accepted: SecretCache<Arc<Client>>,
@@ -160,7 +161,7 @@ impl AuthenticationBuilder {
     /// Caches the tokens that [`Authentication::authenticate_cached`] accepted, each for at most `lag`. The cache has
     /// about `entries` tokens, and at times up to twice that number. If `entries` is zero, nothing is cached.
     pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
-        self.0.cache = Some(AuthCache::new(entries, lag));
+        self.0.cache = AuthCache::new(entries, lag);
         self
     }
 
@@ -190,7 +191,7 @@ impl Authentication {
             tokens: AccessTokens::new(keys),
             server_keys,
             settings: AuthSettings::default(),
-            cache: None,
+            cache: AuthCache::new(0, Duration::ZERO),
             accepted: SecretCache::of(ACCEPTED_MAX),
         })
     }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use url::Url;
 use super::identity::{Identity, IdentityRefused, IdentityVerifier, TOKEN_BYTES_MAX, Trust};
 use super::jws::{Algorithm, Compact, VerifyingKey};
 use crate::http_client::{ANSWER_BYTES_MAX, Fetch, FetchFailed, FetchRequest};
-use crate::values::{Email, Timestamp};
+use crate::values::{Email, Timestamp, locked};
 
 /// Maximum number of a provider's keys that are stored.
 const KEYS_MAX: usize = 100;
@@ -38,7 +38,7 @@ pub struct OidcIdentities {
     trust: Trust,
     keys_url: Url,
     fetch: Arc<dyn Fetch>,
-    known: RwLock<KnownKeys>,
+    known: Mutex<KnownKeys>,
     flight: async_lock::Mutex<Flight>,
 }
 
@@ -88,7 +88,7 @@ impl OidcIdentities {
             trust,
             keys_url,
             fetch,
-            known: RwLock::default(),
+            known: Mutex::default(),
             flight: async_lock::Mutex::default(),
         }
     }
@@ -119,7 +119,7 @@ impl OidcIdentities {
     }
 
     fn known_key(&self, id: Option<&str>, now: Timestamp, fresh: bool) -> Option<VerifyingKey> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = locked(&self.known);
         let is_fresh = |at: Timestamp| is_within(FRESH_FOR, at, now);
         if fresh && !known.fetched_at.is_some_and(is_fresh) {
             return None;
@@ -135,12 +135,12 @@ impl OidcIdentities {
     }
 
     fn has_keys(&self) -> bool {
-        !self.known.read().unwrap_or_else(PoisonError::into_inner).keys.is_empty()
+        !locked(&self.known).keys.is_empty()
     }
 
     /// True if a fetch may begin now: at most once in [`FETCH_EVERY`].
     fn may_try(&self, now: Timestamp) -> bool {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         if known.tried_at.is_some_and(|at| is_within(FETCH_EVERY, at, now)) {
             return false;
         }
@@ -157,7 +157,7 @@ impl OidcIdentities {
         }
         let Some(body) = flight.landed().await else { return Ok(()) };
         let keys = read_keys(&body?)?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.known);
         known.keys = keys;
         known.fetched_at = Some(now);
         Ok(())

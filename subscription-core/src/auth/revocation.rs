@@ -160,10 +160,8 @@ impl Authentication {
     ) -> Result<(), Error> {
         let ended: Vec<_> = sessions.into_iter().collect();
         let committed = self.store().commit(changes).await;
-        if let Some(cache) = &self.0.cache {
-            for session in ended {
-                cache.forget(session);
-            }
+        for session in ended {
+            self.0.cache.forget(session);
         }
         committed.map_err(Error::Store)
     }

@@ -2,11 +2,13 @@
 //! verified again.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+
+use crate::values::locked;
 
 /// Maximum number of entries in a part of the cache. One more entry evicts the oldest. The limit is twice the average
 /// number of entries, and hashes are spread evenly, so a part is rarely full.
@@ -62,7 +64,7 @@ impl<V: Clone> SecretCache<V> {
         let number = u64::from_le_bytes(*hash.first_chunk()?);
         let count = u64::try_from(self.parts.len()).ok()?;
         let part = self.parts.get(usize::try_from(number.checked_rem(count)?).ok()?)?;
-        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(locked(part))
     }
 }
 

@@ -124,9 +124,7 @@ impl Authentication {
         access_token: &SecretString,
     ) -> Result<Arc<Authenticated>, Error> {
         let now = self.service().now();
-        let Some(cache) = &self.0.cache else {
-            return self.authenticate(client_id, access_token).await.map(Arc::new);
-        };
+        let cache = &self.0.cache;
         if let Some(found) = cache.get(access_token, now)
             && found.claims.client_id == *client_id
             && found.claims.is_current(now)
@@ -229,22 +227,19 @@ impl Authentication {
                     .list_as::<Session>(SessionQuery::Ended { by: before, limit: PageLimit::MAX })
                     .await?
                     .items;
-                if !ended.is_empty() {
-                    self.forget(&ended, now).await?;
+                if ended.is_empty() {
+                    return Ok(0);
                 }
+                let mut changes = ChangeSet::default();
+                let service = self.service().by(Actor::Clock);
+                for session in &ended {
+                    let subject = Subject::Session(session.id);
+                    delete(&service, subject, session.version, &mut changes, now)?;
+                }
+                self.store().commit(changes).await?;
                 Ok(ended.len())
             })
             .await
-    }
-
-    /// Commits the deletion of ended sessions.
-    async fn forget(&self, ended: &[Arc<Session>], now: Timestamp) -> Result<(), Error> {
-        let mut changes = ChangeSet::default();
-        let service = self.service().by(Actor::Clock);
-        for session in ended {
-            delete(&service, Subject::Session(session.id), session.version, &mut changes, now)?;
-        }
-        self.store().commit(changes).await.map_err(Error::Store)
     }
 
     pub(super) fn service(&self) -> &SubscriptionService {

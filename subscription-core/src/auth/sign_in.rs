@@ -4,11 +4,11 @@ use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret as _, SecretString};
-use sha2::{Digest as _, Sha256};
+use secrecy::SecretString;
 
 use super::deletion::delete;
 use super::refresh_token::RefreshToken;
+use super::secret_cache::hash;
 use super::{Authentication, IdentityRefused};
 use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
@@ -149,7 +149,7 @@ impl Authentication {
     /// The live sessions that a new session ends, after their revocation, oldest first.
     fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
         let settings = &self.0.settings;
-        let token = fingerprint(&sign_in.access_token);
+        let token = hash(&sign_in.access_token);
         let oldest_first = || sessions.iter().rev();
         let beyond = |max: usize, counts: &dyn Fn(&Session) -> bool| -> Vec<SessionId> {
             let counted: Vec<_> = oldest_first().filter(|session| counts(session)).collect();
@@ -212,7 +212,7 @@ impl Authentication {
             user_id: user.id,
             client_id: sign_in.client_id.clone(),
             issuer: user.identity.issuer.clone(),
-            opened_with: fingerprint(&sign_in.access_token),
+            opened_with: hash(&sign_in.access_token),
             key_id: self.0.server_keys.current(),
             salt,
             generation: 1,
@@ -256,9 +256,4 @@ impl Authentication {
             session,
         })
     }
-}
-
-/// A hash that identifies an identity token without storing it.
-fn fingerprint(token: &SecretString) -> [u8; 32] {
-    Sha256::digest(token.expose_secret()).into()
 }

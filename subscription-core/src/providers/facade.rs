@@ -1,7 +1,7 @@
 //! `Providers`: follows the sources, with the records of a service.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::api::api_limits::ApiLimits;
@@ -9,11 +9,10 @@ use super::counters::Counters;
 use super::source::ProviderAccount;
 use super::sync::report::Run;
 use crate::error::Error;
-use crate::events::Actor;
 use crate::providers::Allowance;
 use crate::service::{SubscriptionService, found};
 use crate::store::Store;
-use crate::values::{Slug, Timestamp};
+use crate::values::{Slug, Timestamp, locked};
 
 /// The number of observations per second that callers may request, in each process.
 pub const OBSERVATIONS_PER_SECOND: u32 = 5;
@@ -71,9 +70,7 @@ impl Providers {
 
     /// The counts of each source since the start of this process, for metrics.
     pub fn counters(&self) -> BTreeMap<Slug, Counters> {
-        let counters = |account: &Account| {
-            account.counters.lock().unwrap_or_else(PoisonError::into_inner).clone()
-        };
+        let counters = |account: &Account| locked(&account.counters).clone();
         self.sources.iter().map(|(name, account)| (name.clone(), counters(account))).collect()
     }
 
@@ -97,11 +94,6 @@ impl Providers {
 
 impl Account {
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
-        count(&mut self.counters.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// The service, with this source as the actor of its events.
-    pub(super) fn acting(&self, service: &SubscriptionService) -> SubscriptionService {
-        service.by(Actor::Provider(self.source.name.clone()))
+        count(&mut locked(&self.counters));
     }
 }

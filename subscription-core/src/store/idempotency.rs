@@ -1,13 +1,12 @@
 //! Idempotency records: the stored result of a request, returned again for the same key.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
-use crate::values::as_text::named_enum;
+use crate::values::as_text::{hidden_in_logs, named_enum};
 use crate::values::{InvalidValue, Timestamp, Version};
 
 /// The key that a client chose for a request, as in the header `Idempotency-Key`: 1 to 255 visible ASCII
@@ -34,11 +33,7 @@ impl FromStr for IdempotencyToken {
     }
 }
 
-impl fmt::Debug for IdempotencyToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IdempotencyToken(…)")
-    }
-}
+hidden_in_logs! { IdempotencyToken }
 
 /// The idempotency key of a request: a second request with the same key changes nothing and returns the result of the
 /// first request.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::document::{Document, DocumentKey, DocumentQuery};
 use super::due::{DuePayments, DueSubscriptions};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
-use super::query::{ClientQuery, IdempotencyQuery, PaymentQuery, PlanQuery, SessionQuery};
+use super::query::{
+    ClientQuery, IdempotencyQuery, Page, PageLimit, PaymentQuery, PlanQuery, Position, SessionQuery,
+};
 use super::subscription_query::SubscriptionQuery;
 use super::unique::UniqueValue;
 use super::user_query::UserQuery;
@@ -18,20 +20,6 @@ use crate::subscriptions::Subscription;
 use crate::values::{PaymentId, PlanId, SessionId, Slug, SubscriptionId, UserId, Version};
 
 impl Record {
-    /// The key that names the record.
-    pub fn key(&self) -> Key {
-        match self {
-            Self::Plan(plan) => Key::Plan(plan.id),
-            Self::Subscription(subscription) => Key::Subscription(subscription.id),
-            Self::Payment(payment) => Key::Payment(payment.id),
-            Self::User(user) => Key::User(user.id),
-            Self::Session(session) => Key::Session(session.id),
-            Self::Client(client) => Key::Client(client.id.clone()),
-            Self::Idempotency(record) => Key::Idempotency(record.key.clone()),
-            Self::Document(document) => Key::Document(document.key.clone()),
-        }
-    }
-
     /// The values of the record that no other record of its kind may have.
     pub fn unique_values(&self) -> impl Iterator<Item = UniqueValue<'_>> {
         let values = match self {
@@ -84,7 +72,7 @@ pub trait Kind: Sized + Send + Sync + 'static {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $variant:ident: $record:ty, $id:ty, $query:ty;)+) => {
+    ($($(#[$doc:meta])* $variant:ident: $record:ty, $key:ident: $id:ty, $query:ty;)+) => {
         /// A stored record of any kind.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum Record {
@@ -92,6 +80,13 @@ macro_rules! kinds {
         }
 
         impl Record {
+            /// The key that names the record.
+            pub fn key(&self) -> Key {
+                match self {
+                    $(Self::$variant(record) => Key::$variant(record.$key.clone()),)+
+                }
+            }
+
             /// The version of the record.
             pub fn version(&self) -> Version {
                 match self {
@@ -147,21 +142,70 @@ macro_rules! kinds {
 
 kinds! {
     /// Plans.
-    Plan: Plan, PlanId, PlanQuery;
+    Plan: Plan, id: PlanId, PlanQuery;
     /// Subscriptions.
-    Subscription: Subscription, SubscriptionId, SubscriptionQuery;
+    Subscription: Subscription, id: SubscriptionId, SubscriptionQuery;
     /// Payments, listed by subscription.
-    Payment: Payment, PaymentId, PaymentQuery;
+    Payment: Payment, id: PaymentId, PaymentQuery;
     /// Users.
-    User: User, UserId, UserQuery;
+    User: User, id: UserId, UserQuery;
     /// Sessions.
-    Session: Session, SessionId, SessionQuery;
+    Session: Session, id: SessionId, SessionQuery;
     /// Clients.
-    Client: Client, Slug, ClientQuery;
+    Client: Client, id: Slug, ClientQuery;
     /// Idempotency records.
-    Idempotency: IdempotencyRecord, IdempotencyKey, IdempotencyQuery;
+    Idempotency: IdempotencyRecord, key: IdempotencyKey, IdempotencyQuery;
     /// Documents.
-    Document: Document, DocumentKey, DocumentQuery;
+    Document: Document, key: DocumentKey, DocumentQuery;
+}
+
+impl Query {
+    /// The page of the records that a store has found in the order of the list. If more records follow than the page may
+    /// have, the store has found one of them too.
+    pub(super) fn page(&self, mut items: Vec<Record>) -> Page<Record> {
+        let limit = self.limit().map_or(items.len(), PageLimit::get);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).and_then(|last| self.position(last));
+        Page { items, next }
+    }
+
+    /// The largest number of records on a page; `None` if the list has no positions, and so no second page.
+    pub(super) const fn limit(&self) -> Option<PageLimit> {
+        match self {
+            Self::Plan(query) => Some(query.limit),
+            Self::Subscription(query) => Some(query.limit),
+            Self::Payment(query) => Some(query.limit),
+            Self::User(UserQuery::Open { limit, .. }) => Some(*limit),
+            Self::Document(query) => Some(query.limit),
+            Self::DueSubscriptions(query) => Some(query.limit),
+            Self::DuePayments(query) => Some(query.limit),
+            Self::User(UserQuery::Closing { .. })
+            | Self::Session(_)
+            | Self::Client(_)
+            | Self::Idempotency(_) => None,
+        }
+    }
+
+    /// The position of a record in the list; `None` if the list has no positions.
+    fn position(&self, record: &Record) -> Option<Position> {
+        match (self, record) {
+            (Self::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
+            (Self::Subscription(query), Record::Subscription(found)) => {
+                Some(query.order.position(found))
+            }
+            (Self::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
+            (Self::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
+                Some(filter.position(user))
+            }
+            (Self::DueSubscriptions(_), Record::Subscription(found)) => {
+                DueSubscriptions::position(found)
+            }
+            (Self::DuePayments(_), Record::Payment(payment)) => DuePayments::position(payment),
+            (Self::Document(query), Record::Document(document)) => Some(query.position(document)),
+            _ => None,
+        }
+    }
 }
 
 impl From<Subject> for Key {

@@ -13,6 +13,13 @@ pub(crate) fn must_be_one_of(names: impl Iterator<Item = &'static str>) -> Inval
     InvalidValue::new(FaultCode::NotAllowedValue, message)
 }
 
+/// The bytes in hexadecimal digits, in lower case.
+#[cfg(any(feature = "providers", feature = "sqlite", feature = "postgres"))]
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.filter_map(|half| char::from_digit(half.into(), 16)).collect()
+}
+
 /// A JSON string that borrows from the input where it can. A string with escapes is copied.
 #[derive(Deserialize)]
 pub(crate) struct JsonText<'t>(#[serde(borrow)] pub(crate) Cow<'t, str>);
@@ -43,4 +50,15 @@ macro_rules! written_as_text {
     };
 }
 
-pub(crate) use {super::named_enum::named_enum, written_as_text};
+/// Implements `Debug` without the content of the type, which must not be logged.
+macro_rules! hidden_in_logs {
+    ($($name:ident)+) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(concat!(stringify!($name), "(…)"))
+            }
+        }
+    )+};
+}
+
+pub(crate) use {super::named_enum::named_enum, hidden_in_logs, written_as_text};

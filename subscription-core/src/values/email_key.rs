@@ -1,11 +1,11 @@
 //! E-mail addresses in the form in which lists of users compare and sort them.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text::hidden_in_logs;
 use super::faults::InvalidValue;
 use super::text::{Email, checked};
 
@@ -38,17 +38,6 @@ impl Borrow<str> for EmailKey {
 /// [key](Email::key) of an address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct EmailPrefix(Box<str>);
-
-/// Implements `Debug` without the text: e-mail addresses must not be logged.
-macro_rules! hidden_in_logs {
-    ($($name:ident)+) => {$(
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(concat!(stringify!($name), "(…)"))
-            }
-        }
-    )+};
-}
 
 hidden_in_logs! { EmailKey EmailPrefix }
 

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use super::locked;
 
 /// The source of randomness failed.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +108,7 @@ impl SeededRandomness {
 
 impl Randomness for SeededRandomness {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.0);
         for chunk in bytes.chunks_mut(8) {
             // SplitMix64: one addition and three mixes, every state visited once.
             *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -2,13 +2,12 @@
 //!
 //! Each type trims its text and checks it once, when it is parsed. Lengths count characters, not bytes.
 
-use std::fmt;
 use std::str::FromStr;
 
 use email_address::{EmailAddress, Options};
 use url::Url;
 
-use crate::values::as_text::written_as_text;
+use crate::values::as_text::{hidden_in_logs, written_as_text};
 use crate::values::faults::{FaultCode, InvalidValue};
 
 /// Checks that a text has `min` to `max` characters and no control characters. `lines` allows `\n` and `\t`.
@@ -225,11 +224,6 @@ impl std::hash::Hash for Email {
 
 written_as_text!(Email, |email| &email.text);
 
-impl fmt::Debug for Email {
-    /// Hides the address, which must not be logged.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Email(…)")
-    }
-}
+hidden_in_logs! { Email }
 
 pub(crate) use {checked_texts, reads_and_writes_as_text};

@@ -1,12 +1,12 @@
 //! Counts of deliveries since the start of the process, for metrics.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::documents::{DisabledReason, EndpointId};
 use super::sending::outcome::Tried;
-use crate::values::Timestamp;
+use crate::values::{Timestamp, locked};
 
 /// The counts of all deliveries since the start of the process, and the present state of sending.
 #[derive(Debug, Clone, Default)]
@@ -62,7 +62,7 @@ pub(super) struct SharedCounters(Arc<Mutex<AllCounters>>);
 
 impl SharedCounters {
     pub(super) fn lock(&self) -> MutexGuard<'_, AllCounters> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     pub(super) fn tried(&self, endpoint: EndpointId, tried: &Tried) {

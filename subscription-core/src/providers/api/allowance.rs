@@ -1,10 +1,10 @@
 //! A rate limit for reads: a token bucket.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::providers::ProviderKind;
-use crate::values::Timestamp;
+use crate::values::{Timestamp, locked};
 
 /// The number of reads that are allowed in each span of time. All of them may be used at once. Each used read is
 /// available again after its share of the span.
@@ -62,7 +62,7 @@ impl Allowance {
     /// The moment at which all reads are available again, limited to four spans from `now`. Without the limit, a clock
     /// that was set back would stop the reads for a long time.
     fn full_at(&self, now: Timestamp) -> MutexGuard<'_, Timestamp> {
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut full_at = locked(&self.full_at);
         *full_at = (*full_at).clamp(now, now.saturating_add(self.per * 4));
         full_at
     }

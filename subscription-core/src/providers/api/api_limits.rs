@@ -2,12 +2,12 @@
 //! that were fetched within the last second.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::allowance::Allowance;
 use crate::providers::{ObjectRef, ProviderKind};
-use crate::values::Timestamp;
+use crate::values::{Timestamp, locked};
 
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
@@ -57,7 +57,7 @@ impl ApiLimits {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.memory)
     }
 
     /// Uses one read of the allowance. The error says until when the read must wait.

@@ -58,12 +58,11 @@ impl Providers {
                 let links: Vec<Stored<Link>> = Stored::all(self.store(), query.clone()).await?;
                 let link = links.into_iter().find(|Stored { body: link, .. }| {
                     link.source == *source
-                        && matches!(link.kind, ObjectKind::Subscription | ObjectKind::Order)
+                        && matches!(link.object.kind, ObjectKind::Subscription | ObjectKind::Order)
                 });
                 let mut link = found(Ok(link), "link", subscription)?;
                 link.body.attach = true;
-                let object = ObjectRef { kind: link.body.kind, id: link.body.id.clone() };
-                let event = self.sync_event(source, object).await?;
+                let event = self.sync_event(source, link.body.object.clone()).await?;
                 let due = event.body.document(event.version, Some(self.now()))?;
                 self.write(vec![link.body.document(link.version)?, due]).await
             })

@@ -13,7 +13,7 @@ use crate::providers::{
 use crate::subscriptions::{
     ManagedBy, ObservedSubscription, Quantity, Renewal, Schedule, Subscription,
 };
-use crate::values::{Amount, Currency, Href, HttpsUrl, Timestamp};
+use crate::values::{Amount, Currency, Href, HttpsUrl};
 
 /// The record that an object is about; `None` if a new record must be made.
 ///
@@ -136,13 +136,9 @@ pub(crate) fn period(
             (line.1, Some(line.2))
         }
         FoundPeriods::CycleFrom(_) if kind == PaymentKind::Proration => return None,
-        FoundPeriods::CycleFrom(start) => (*start, end_of(*start, cycle)),
+        FoundPeriods::CycleFrom(start) => (*start, Schedule::new(*start, cycle).start_of(1)),
     };
     let price = subscription.price().filter(|_| subscription.currency() == Some(payment.currency));
     let value = price.and_then(|price| price.times(subscription.quantity.get()));
     Some(ObservedPeriod { kind, start, end, cycle, value: value.unwrap_or(payment.amount) })
-}
-
-fn end_of(start: Timestamp, cycle: BillingCycle) -> Option<Timestamp> {
-    Schedule::new(start, cycle).start_of(1)
 }

@@ -2,7 +2,7 @@
 //! or in a sync.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::providers::facade::Account;
 use crate::providers::inbox::documents::Link;
 use crate::providers::{ObjectId, ObjectRef, ProviderEvent};
 use crate::store::Stored;
-use crate::values::{Timestamp, Version};
+use crate::values::{Timestamp, Version, locked};
 
 /// An event that an observation settles, with the version of its document.
 pub(crate) type StoredEvent = Stored<ProviderEvent>;
@@ -105,6 +105,6 @@ pub(crate) struct Round {
 
 impl Round {
     pub(crate) fn bound(&self, customer: ObjectId) {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner).insert(customer);
+        locked(&self.bound).insert(customer);
     }
 }

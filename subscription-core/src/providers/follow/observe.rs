@@ -7,6 +7,7 @@ use super::observation::{Attempt, Observation, StoredEvent};
 use super::outcome::{EventOutcome, Interrupted};
 use super::records::Decision;
 use crate::error::Error;
+use crate::events::Actor;
 use crate::plans::Plan;
 use crate::providers::api::api_limits::ReadOrder;
 use crate::providers::inbox::documents::Link;
@@ -166,7 +167,7 @@ impl Providers {
         changes.writes.extend(links.into_iter().chain(binding).map(Record::from));
         // The plan may have been read before the fetch, and may have changed since.
         changes.guards.extend(plan.as_deref().map(unchanged));
-        let service = of.account.acting(&self.service);
+        let service = self.service.by(Actor::Provider(of.account.source.name.clone()));
         match service.observed_changes(subscription, payments, changes, now).await {
             // The plan or the account is gone since it was read.
             Err(Error::Conflict(_)) => Err(Interrupted::Lost),

@@ -332,8 +332,7 @@ impl Attempt {
     ) -> Result<Document, Error> {
         let link = Link {
             source: of.account.source.name.clone(),
-            kind: of.object.kind,
-            id: of.object.id.clone(),
+            object: of.object.clone(),
             customer: outcome.customer.clone(),
             user_id: None,
             subscription_id: Some(id),

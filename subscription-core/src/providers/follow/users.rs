@@ -70,8 +70,8 @@ impl Providers {
         account: &Account,
         customer: &ObjectId,
     ) -> Result<Option<Stored<Link>>, StoreError> {
-        let customer = ObjectRef { kind: ObjectKind::Customer, id: customer.clone() };
-        Stored::load(self.store(), &Link::key(&account.source.name, &customer)?).await
+        let key = Link::key(&account.source.name, &customer_ref(customer))?;
+        Stored::load(self.store(), &key).await
     }
 
     /// The owner of an object, and the binding of its customer if this binding is new. Adds the users that the object
@@ -120,12 +120,15 @@ impl Providers {
     }
 }
 
+fn customer_ref(customer: &ObjectId) -> ObjectRef {
+    ObjectRef { kind: ObjectKind::Customer, id: customer.clone() }
+}
+
 /// The link of a customer to a user.
 pub(crate) fn binding(account: &Account, customer: &ObjectId, user: UserId) -> Link {
     Link {
         source: account.source.name.clone(),
-        kind: ObjectKind::Customer,
-        id: customer.clone(),
+        object: customer_ref(customer),
         customer: None,
         user_id: Some(user),
         subscription_id: None,

@@ -116,8 +116,9 @@ impl ProviderEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     pub(crate) source: Slug,
-    pub(crate) kind: ObjectKind,
-    pub(crate) id: ObjectId,
+    /// The object.
+    #[serde(flatten)]
+    pub(crate) object: ObjectRef,
     pub(crate) customer: Option<ObjectId>,
     pub(crate) user_id: Option<UserId>,
     pub(crate) subscription_id: Option<SubscriptionId>,
@@ -144,11 +145,11 @@ impl Link {
 
     /// The document of the link. Its version is the one after `before`, the version that was read.
     pub(crate) fn document(&self, before: Version) -> Result<Document, Error> {
-        let object = ObjectRef { kind: self.kind, id: self.id.clone() };
         let owner = self.user_id.map(UserId::uuid);
         let owner = owner.or(self.subscription_id.map(SubscriptionId::uuid));
-        let document = Document::with_body(Self::key(&self.source, &object)?, before.next(), self)?;
-        Ok(Document { owner, label: link_label(&self.source, self.kind), ..document })
+        let document =
+            Document::with_body(Self::key(&self.source, &self.object)?, before.next(), self)?;
+        Ok(Document { owner, label: link_label(&self.source, self.object.kind), ..document })
     }
 }
 

@@ -1,7 +1,5 @@
 //! Receiving webhooks: the signature first, then one document.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest as _, Sha256};
 
 use super::documents::ProviderEvent;
@@ -11,6 +9,7 @@ use crate::error::Error;
 use crate::providers::follow::observation::StoredEvent;
 use crate::providers::{ObjectId, ProviderKind, Providers, Webhook, mapping};
 use crate::store::{ChangeSet, StoreError, Stored};
+use crate::values::as_text::hex;
 use crate::values::{Slug, Version};
 
 /// The result of receiving a webhook.
@@ -44,7 +43,8 @@ impl Providers {
             account.count(|counters| counters.signatures_refused += 1);
             return Ok(Received::SignatureInvalid);
         }
-        let key = |id: Option<&ObjectId>| id.map_or_else(|| hash(body), ToString::to_string);
+        let hash = || hex(&Sha256::digest(body));
+        let key = |id: Option<&ObjectId>| id.map_or_else(hash, ToString::to_string);
         let new = |key: &str, object| ProviderEvent::new(source.clone(), key, object, now);
         let (mut event, status) = match mapping::webhook(kind, body) {
             Webhook::Unlisted => {
@@ -52,7 +52,7 @@ impl Providers {
                 return Ok(Received::Unlisted);
             }
             Webhook::Unreadable { event_type, path } => {
-                let event = new(&hash(body), None);
+                let event = new(&hash(), None);
                 let event = ProviderEvent { event_type, path: Some(path), ..event };
                 (event, EventStatus::failed(Reason::Unreadable))
             }
@@ -104,13 +104,4 @@ impl Providers {
             })
             .await
     }
-}
-
-/// The SHA-256 of a body, in hexadecimal digits.
-fn hash(body: &[u8]) -> String {
-    Sha256::digest(body).iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a string cannot fail.
-        write!(text, "{byte:02x}").ok();
-        text
-    })
 }

@@ -64,9 +64,8 @@ impl Providers {
 
 impl ListedLink {
     fn read(document: &Document) -> Result<Self, Error> {
-        let Link { source, kind, id, customer, user_id, subscription_id, .. } =
+        let Link { source, object, customer, user_id, subscription_id, .. } =
             Stored::read(document)?.body;
-        let object = ObjectRef { kind, id };
         Ok(Self { id: document.key.id.clone(), source, object, customer, user_id, subscription_id })
     }
 }

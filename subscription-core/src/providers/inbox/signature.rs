@@ -7,6 +7,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::providers::ProviderKind;
 use crate::values::Timestamp;
+use crate::values::as_text::hex;
 
 /// The name of the header that has the signature, in lower case.
 pub const fn signature_header(kind: ProviderKind) -> &'static str {
@@ -35,7 +36,7 @@ pub fn verify(
     let &[header] = header_values else { return false };
     let signed = match kind {
         ProviderKind::Stripe => stripe(header, now),
-        ProviderKind::LemonSqueezy => mac(header).map(|mac| (None, vec![mac])),
+        ProviderKind::LemonSqueezy => is_mac(header).then(|| (None, vec![header])),
     };
     let Some((time, macs)) = signed else { return false };
     let mut fits = Choice::from(0);
@@ -48,9 +49,9 @@ pub fn verify(
             hmac.update(b".");
         }
         hmac.update(body);
-        let expected: [u8; 32] = hmac.finalize().into_bytes().into();
+        let expected = hex(&hmac.finalize().into_bytes());
         for mac in &macs {
-            fits |= expected.ct_eq(mac);
+            fits |= expected.as_bytes().ct_eq(mac);
         }
     }
     fits.into()
@@ -58,7 +59,7 @@ pub fn verify(
 
 /// The text of the time that was signed with the body (`None` at Lemon Squeezy), and the signatures. The header of
 /// Stripe is `t=…,v1=…,v1=…`, and only signatures of version 1 are read.
-type Signed<'a> = (Option<&'a [u8]>, Vec<[u8; 32]>);
+type Signed<'a> = (Option<&'a [u8]>, Vec<&'a [u8]>);
 
 fn stripe(header: &[u8], now: Timestamp) -> Option<Signed<'_>> {
     let mut time = None;
@@ -72,7 +73,7 @@ fn stripe(header: &[u8], now: Timestamp) -> Option<Signed<'_>> {
                 return None;
             }
         } else if let Some(text) = part.strip_prefix(b"v1=") {
-            macs.push(mac(text)?);
+            macs.push(Some(text).filter(|text| is_mac(text))?);
         }
     }
     let seconds = std::str::from_utf8(time?).ok()?;
@@ -83,20 +84,7 @@ fn stripe(header: &[u8], now: Timestamp) -> Option<Signed<'_>> {
     (micros.abs_diff(now.micros()) <= SKEW_MAX).then_some((time, macs))
 }
 
-/// The bytes of 64 hexadecimal digits in lower case, as both providers write them.
-fn mac(text: &[u8]) -> Option<[u8; 32]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let mut mac = [0; 32];
-    let (pairs, rest) = text.as_chunks::<2>();
-    if pairs.len() != mac.len() || !rest.is_empty() {
-        return None;
-    }
-    for (byte, [high, low]) in mac.iter_mut().zip(pairs) {
-        *byte = (digit(*high)? << 4) | digit(*low)?;
-    }
-    Some(mac)
+/// True for 64 hexadecimal digits in lower case, as both providers write a signature.
+fn is_mac(text: &[u8]) -> bool {
+    text.len() == 64 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

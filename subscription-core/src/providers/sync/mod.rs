@@ -3,7 +3,6 @@
 pub(crate) mod progress;
 pub(crate) mod report;
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -20,7 +19,7 @@ use super::mapping::read::JsonPath;
 use crate::error::Error;
 use crate::providers::{EventStatus, ObjectKind, ObjectRef, ObservedNow, ProviderKind, Providers};
 use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
-use crate::values::{ExternalId, Faults, InvalidValue, Slug};
+use crate::values::{ExternalId, Faults, InvalidValue, Slug, locked};
 
 /// The number of objects that are observed at once.
 const AT_ONCE: usize = 8;
@@ -43,7 +42,7 @@ impl Providers {
         let account = self.expect(source)?;
         let now = self.now();
         let stored = if dry_run {
-            account.dry_run.lock().unwrap_or_else(PoisonError::into_inner).take()
+            locked(&account.dry_run).take()
         } else {
             self.progress(source).await?.and_then(|stored| stored.body.run)
         };
@@ -69,7 +68,7 @@ impl Providers {
         };
         let left = Some(run).filter(|_| !ends);
         if dry_run {
-            *account.dry_run.lock().unwrap_or_else(PoisonError::into_inner) = left;
+            *locked(&account.dry_run) = left;
         } else {
             self.change_progress(source, |progress| {
                 progress.run.clone_from(&left);

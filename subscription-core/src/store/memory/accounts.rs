@@ -2,26 +2,23 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::{Bound, RangeBounds as _};
+use std::ops::Bound;
 use std::sync::Arc;
 
-use super::index::page;
+use super::index::{ALL, IndexKey, Lists, after, first, walk};
 use super::{ById, free};
 use crate::accounts::{Client, IdentityKey, Session, User};
-use crate::store::query::{Page, PageLimit, Position, SortKey};
+use crate::store::query::{Direction, PageLimit, Position, SortKey};
 use crate::store::user_query::UserFilter;
 use crate::values::{Email, EmailKey, SessionId, Slug, Timestamp, UserId};
-
-/// The largest id.
-const MAX_ID: uuid::Uuid = uuid::Uuid::max();
 
 #[derive(Debug, Default)]
 pub(super) struct UserTable {
     records: ById<UserId, Arc<User>>,
     by_identity: HashMap<IdentityKey, UserId>,
     by_email_key: BTreeMap<EmailKey, UserId>,
-    open: BTreeSet<UserId>,
-    closing: BTreeSet<UserId>,
+    /// Two lists: of the users whose account is not closing, and of those whose account is.
+    by_closing: Lists<(), User>,
 }
 
 impl UserTable {
@@ -30,56 +27,54 @@ impl UserTable {
     }
 
     pub(super) fn by_identity(&self, identity: &IdentityKey) -> Option<&Arc<User>> {
-        self.by_identity.get(identity).and_then(|id| self.records.get(id))
+        self.get(*self.by_identity.get(identity)?)
     }
 
     pub(super) fn by_email(&self, email: &Email) -> Option<&Arc<User>> {
-        self.by_email_key.get(email.key()).and_then(|id| self.records.get(id))
+        self.get(*self.by_email_key.get(email.key())?)
     }
 
     pub(super) fn closing(&self, limit: usize) -> Vec<Arc<User>> {
-        let closing = self.closing.iter().filter_map(|id| self.records.get(id).cloned());
-        closing.take(limit).collect()
+        self.by_closing.all(true.into()).take(limit).cloned().collect()
     }
 
-    /// A page of the users whose account is not closing.
+    /// The users of a page whose account is not closing.
     pub(super) fn page(
         &self,
         filter: &UserFilter,
-        after: Option<&Position>,
+        position: Option<&Position>,
         limit: PageLimit,
-    ) -> Page<Arc<User>> {
-        let before =
-            after.map_or(Bound::<UserId>::Unbounded, |after| Bound::Excluded(after.id.into()));
-        let newest = (Bound::Unbounded, before);
-        let ids: Box<dyn Iterator<Item = UserId> + '_> = match filter {
-            UserFilter::All => Box::new(self.open.range(newest).rev().copied()),
-            UserFilter::Email(email) => {
-                let id = self.by_email_key.get(email.key()).copied();
-                Box::new(id.into_iter().filter(move |id| newest.contains(id)))
+    ) -> Vec<Arc<User>> {
+        let is_after = |user: &&Arc<User>| position.is_none_or(|last| user.id.uuid() < last.id);
+        let users: Box<dyn Iterator<Item = &Arc<User>> + '_> = match filter {
+            UserFilter::All => {
+                let way = Direction::Descending;
+                let open = (&self.by_closing, vec![false.into()]);
+                let found = walk(&[open], way, after(position, way, |_| ()));
+                Box::new(found.map(|((), user)| user))
             }
+            UserFilter::Email(email) => Box::new(self.by_email(email).into_iter().filter(is_after)),
             UserFilter::Ids(ids) => {
                 let ids: BTreeSet<UserId> = ids.iter().copied().collect();
-                Box::new(ids.into_iter().rev().filter(move |id| newest.contains(id)))
+                Box::new(ids.into_iter().rev().filter_map(|id| self.get(id)).filter(is_after))
             }
             UserFilter::EmailPrefix(prefix) => {
-                let from = match after.map(|after| &after.key) {
+                let from = match position.map(|last| &last.key) {
                     Some(SortKey::Email(key)) => Bound::Excluded(key.as_str()),
                     _ => Bound::Included(prefix.as_str()),
                 };
                 let keys = self.by_email_key.range::<str, _>((from, Bound::Unbounded));
                 let keys = keys.take_while(|(key, _)| key.as_str().starts_with(prefix.as_str()));
-                Box::new(keys.map(|(_, id)| *id))
+                Box::new(keys.filter_map(|(_, id)| self.get(*id)))
             }
         };
-        let users = ids.filter_map(|id| self.records.get(&id)).filter(|user| !user.closing);
-        page(users, limit, |user| filter.position(user))
+        first(users.filter(|user| !user.closing), limit)
     }
 
     pub(super) fn put(&mut self, user: Arc<User>) {
         self.delete(user.id);
-        let list = if user.closing { &mut self.closing } else { &mut self.open };
-        list.insert(user.id);
+        let place = ((), user.id.uuid().as_u128());
+        self.by_closing.insert(user.closing.into(), place, &user);
         self.by_identity.insert(user.identity.clone(), user.id);
         self.by_email_key.insert(EmailKey::from(&user.email), user.id);
         self.records.insert(user.id, user);
@@ -87,20 +82,25 @@ impl UserTable {
 
     pub(super) fn delete(&mut self, id: UserId) {
         let Some(user) = self.records.remove(&id) else { return };
+        self.by_closing.remove(user.closing.into(), ((), id.uuid().as_u128()));
         free(&mut self.by_identity, &user.identity, id);
         if self.by_email_key.get(user.email.key()) == Some(&id) {
             self.by_email_key.remove(user.email.key());
         }
-        self.open.remove(&id);
-        self.closing.remove(&id);
     }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct SessionTable {
     records: ById<SessionId, Arc<Session>>,
-    by_user: BTreeSet<(UserId, Timestamp, SessionId)>,
-    by_end: BTreeSet<(Timestamp, SessionId)>,
+    /// The sessions of each user, by the time of their end.
+    by_user: Lists<i64, Session>,
+    by_end: Lists<i64, Session>,
+}
+
+/// The place of a session in the lists by the time of its end.
+fn end_place(session: &Session) -> IndexKey<i64> {
+    (session.ended_at().micros(), session.id.uuid().as_u128())
 }
 
 impl SessionTable {
@@ -110,11 +110,9 @@ impl SessionTable {
 
     /// The sessions of a user that have not ended, newest first.
     pub(super) fn live(&self, user: UserId, now: Timestamp) -> Vec<Arc<Session>> {
-        let last_ended = (user, now, MAX_ID.into());
-        let last = (user, Timestamp::MAX, MAX_ID.into());
-        let live = self.by_user.range((Bound::Excluded(last_ended), Bound::Included(last)));
-        let mut live: Vec<_> =
-            live.filter_map(|(_, _, id)| self.records.get(id).cloned()).collect();
+        let user = user.uuid().as_u128();
+        let live = self.by_user.between(user, now.micros() + 1, i64::MAX);
+        let mut live: Vec<_> = live.cloned().collect();
         live.sort_unstable_by_key(|session| Reverse(session.id));
         live
     }
@@ -127,28 +125,29 @@ impl SessionTable {
         skip: usize,
         limit: usize,
     ) -> Vec<Arc<Session>> {
-        let first = (user, Timestamp::MIN, uuid::Uuid::nil().into());
-        let ended = self.by_user.range(first..=(user, now, MAX_ID.into())).rev();
-        let ended = ended.skip(skip).take(limit);
-        ended.filter_map(|(_, _, id)| self.records.get(id).cloned()).collect()
+        let user = user.uuid().as_u128();
+        let ended = self.by_user.between(user, i64::MIN, now.micros() + 1).rev();
+        ended.skip(skip).take(limit).cloned().collect()
     }
 
     pub(super) fn ended(&self, before: Timestamp, limit: usize) -> Vec<Arc<Session>> {
-        let ended = self.by_end.iter().take_while(|(ended_at, _)| *ended_at <= before);
-        ended.filter_map(|(_, id)| self.records.get(id).cloned()).take(limit).collect()
+        let ended = self.by_end.between(ALL, i64::MIN, before.micros() + 1);
+        ended.take(limit).cloned().collect()
     }
 
     pub(super) fn put(&mut self, session: Arc<Session>) {
         self.delete(session.id);
-        self.by_user.insert((session.user_id, session.ended_at(), session.id));
-        self.by_end.insert((session.ended_at(), session.id));
+        let place = end_place(&session);
+        self.by_user.insert(session.user_id.uuid().as_u128(), place, &session);
+        self.by_end.insert(ALL, place, &session);
         self.records.insert(session.id, session);
     }
 
     pub(super) fn delete(&mut self, id: SessionId) {
         let Some(session) = self.records.remove(&id) else { return };
-        self.by_user.remove(&(session.user_id, session.ended_at(), id));
-        self.by_end.remove(&(session.ended_at(), id));
+        let place = end_place(&session);
+        self.by_user.remove(session.user_id.uuid().as_u128(), place);
+        self.by_end.remove(ALL, place);
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::index::page;
+use super::index::first;
 use crate::store::document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
-use crate::store::query::{Page, SortKey};
+use crate::store::query::SortKey;
 use crate::values::{DocumentId, Label, Timestamp};
 
 #[derive(Debug, Default)]
@@ -56,12 +56,12 @@ impl DocumentTable {
         }
     }
 
-    pub(super) fn page(&self, query: &DocumentQuery) -> Page<Arc<Document>> {
+    pub(super) fn page(&self, query: &DocumentQuery) -> Vec<Arc<Document>> {
         let (after_due, after_id) = match query.after.as_ref().map(|position| &position.key) {
             Some(SortKey::Document { due_at, id }) => (*due_at, id.clone()),
             Some(_) | None => (None, DocumentId::before_all()),
         };
-        let first = match &query.filter {
+        let begin = match &query.filter {
             DocumentFilter::All => List::All,
             DocumentFilter::Owner(owner) => List::Owner(*owner),
             DocumentFilter::Label(label) => List::Label(label.clone()),
@@ -69,9 +69,9 @@ impl DocumentTable {
         };
         let admits = |list: &List| match (&query.filter, list) {
             (DocumentFilter::DueBy(by), List::Due(due_at)) => due_at <= by,
-            _ => *list == first,
+            _ => *list == begin,
         };
-        let from = (query.collection.clone(), first.clone(), after_id);
+        let from = (query.collection.clone(), begin.clone(), after_id);
         let entries = self.lists.range((Bound::Excluded(from), Bound::Unbounded));
         let found = entries
             .take_while(|(collection, list, _)| *collection == query.collection && admits(list))
@@ -79,6 +79,6 @@ impl DocumentTable {
                 let key = DocumentKey { collection: collection.clone(), id: id.clone() };
                 self.records.get(&key)
             });
-        page(found, query.limit, |document| query.position(document))
+        first(found, query.limit)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Range;
 use std::sync::Arc;
 
-use crate::store::query::{Direction, Page, PageLimit, Position, SortKey};
+use crate::store::query::{Direction, PageLimit, Position, SortKey};
 use crate::values::Timestamp;
 
 /// A value that lists are sorted by, with the smallest and the largest value of its type.
@@ -37,6 +37,9 @@ impl SortValue for SortKey {
 
 /// A place in a list: the sort value, and the record's id as a number, which compares faster than its bytes.
 pub(super) type IndexKey<V> = (V, u128);
+
+/// The name of a list of all records.
+pub(super) const ALL: u128 = 0;
 
 /// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
 #[derive(Debug)]
@@ -93,7 +96,12 @@ impl<V: SortValue, T> Lists<V, T> {
     }
 
     /// The records of one list whose value is at least `low` and less than `high`.
-    pub(super) fn between(&self, list: u128, low: V, high: V) -> impl Iterator<Item = &Arc<T>> {
+    pub(super) fn between(
+        &self,
+        list: u128,
+        low: V,
+        high: V,
+    ) -> impl DoubleEndedIterator<Item = &Arc<T>> {
         // `BTreeMap::range` panics if a range ends before it begins.
         let high = high.max(low.clone());
         let from = Entry { list, value: low, id: 0 };
@@ -259,16 +267,12 @@ impl<'a, V: SortValue, T> Iterator for Walk<'a, V, T> {
     }
 }
 
-/// The first `limit` records, and the position of the last one on the page if more records follow.
-pub(super) fn page<'a, T: 'a>(
+/// The records of a page, and one more if more follow.
+pub(super) fn first<'a, T: 'a>(
     found: impl Iterator<Item = &'a Arc<T>>,
     limit: PageLimit,
-    position: impl Fn(&T) -> Position,
-) -> Page<Arc<T>> {
-    let mut found = found.fuse();
-    let items: Vec<_> = found.by_ref().take(limit.get()).cloned().collect();
-    let next = items.last().filter(|_| found.next().is_some()).map(|last| position(last));
-    Page { items, next }
+) -> Vec<Arc<T>> {
+    found.take(limit.get() + 1).cloned().collect()
 }
 
 /// The records of a list that are due at `until` or before, after a position.

@@ -101,32 +101,32 @@ impl Tables {
     }
 
     fn list(&self, query: &Query) -> Page<Record> {
-        match query {
-            Query::Plan(query) => page(self.plans.page(query)),
-            Query::Subscription(query) => page(self.subscriptions.page(query)),
+        query.page(match query {
+            Query::Plan(query) => records(self.plans.page(query)),
+            Query::Subscription(query) => records(self.subscriptions.page(query)),
             Query::Payment(query) => {
                 let of_user = query.user_id.map(|user| self.subscriptions.of_user(user).collect());
-                page(self.payments.page(query, of_user))
+                records(self.payments.page(query, of_user))
             }
-            Query::User(UserQuery::Closing { limit }) => whole(self.users.closing(limit.get())),
+            Query::User(UserQuery::Closing { limit }) => records(self.users.closing(limit.get())),
             Query::User(UserQuery::Open { filter, after, limit }) => {
-                page(self.users.page(filter, after.as_ref(), *limit))
+                records(self.users.page(filter, after.as_ref(), *limit))
             }
-            Query::Session(query) => whole(match query {
+            Query::Session(query) => records(match query {
                 SessionQuery::LiveOf { user, now } => self.sessions.live(*user, *now),
                 SessionQuery::EndedOf { user, now, skip, limit } => {
                     self.sessions.ended_of(*user, *now, *skip, limit.get())
                 }
                 SessionQuery::Ended { by, limit } => self.sessions.ended(*by, limit.get()),
             }),
-            Query::Client(ClientQuery::All) => whole(self.clients.values().cloned().collect()),
+            Query::Client(ClientQuery::All) => records(self.clients.values().cloned().collect()),
             Query::Idempotency(IdempotencyQuery::Expired { by, limit }) => {
-                whole(self.idempotency.expired(*by, limit.get()))
+                records(self.idempotency.expired(*by, limit.get()))
             }
-            Query::Document(query) => page(self.documents.page(query)),
-            Query::DueSubscriptions(query) => page(self.subscriptions.due(query)),
-            Query::DuePayments(query) => page(self.payments.due(query)),
-        }
+            Query::Document(query) => records(self.documents.page(query)),
+            Query::DueSubscriptions(query) => records(self.subscriptions.due(query)),
+            Query::DuePayments(query) => records(self.payments.due(query)),
+        })
     }
 
     fn check(&self, changes: &ChangeSet) -> Result<(), StoreError> {
@@ -250,13 +250,8 @@ fn record<K: Kind>(found: Option<&Arc<K>>) -> Option<Record> {
     found.cloned().map(K::into_record)
 }
 
-/// A page that has all records that were found.
-fn whole<K: Kind>(found: Vec<Arc<K>>) -> Page<Record> {
-    Page { items: found.into_iter().map(K::into_record).collect(), next: None }
-}
-
-fn page<K: Kind>(found: Page<Arc<K>>) -> Page<Record> {
-    Page { next: found.next, ..whole(found.items) }
+fn records<K: Kind>(found: Vec<Arc<K>>) -> Vec<Record> {
+    found.into_iter().map(K::into_record).collect()
 }
 
 #[async_trait]

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::index::{IndexKey, Lists, after, due, page, walk};
+use super::index::{ALL, IndexKey, Lists, after, due, first, walk};
 use super::{ById, free};
 use crate::payments::Payment;
 use crate::store::due::DuePayments;
-use crate::store::query::{Page, PaymentQuery};
+use crate::store::query::PaymentQuery;
 use crate::values::{ExternalId, PaymentId, SubscriptionId, Timestamp};
 
 #[derive(Debug, Default)]
@@ -20,9 +20,6 @@ pub(super) struct PaymentTable {
     /// The payments that have a next action. There is one list for each status.
     due: Lists<i64, Payment>,
 }
-
-/// The name of the list of all payments.
-const ALL: u128 = 0;
 
 /// The name of the list of due payments to which a payment belongs, and its place there; `None` if the payment has no
 /// next action.
@@ -44,12 +41,9 @@ impl PaymentTable {
         self.get(*self.by_period.get(&(of, start))?)
     }
 
-    pub(super) fn due(&self, query: &DuePayments) -> Page<Arc<Payment>> {
+    pub(super) fn due(&self, query: &DuePayments) -> Vec<Arc<Payment>> {
         let list = query.status as u128;
-        let found = due(&self.due, list, query.until, query.after.as_ref());
-        page(found, query.limit, |payment| {
-            DuePayments::position(payment).unwrap_or_else(|| PaymentQuery::position(payment))
-        })
+        first(due(&self.due, list, query.until, query.after.as_ref()), query.limit)
     }
 
     pub(super) fn put(&mut self, payment: Arc<Payment>) {
@@ -84,12 +78,12 @@ impl PaymentTable {
         }
     }
 
-    /// A page of payments. `of_user` has the ids of the user's subscriptions, if the query names a user.
+    /// The payments of a page. `of_user` has the ids of the user's subscriptions, if the query names a user.
     pub(super) fn page(
         &self,
         query: &PaymentQuery,
         of_user: Option<Vec<u128>>,
-    ) -> Page<Arc<Payment>> {
+    ) -> Vec<Arc<Payment>> {
         let from = after(query.after.as_ref(), query.direction, |_| ());
         let of = query.subscription_id.map(|id| vec![id.uuid().as_u128()]).or(of_user);
         let list = match of {
@@ -97,6 +91,6 @@ impl PaymentTable {
             None => (&self.all, vec![ALL]),
         };
         let found = walk(&[list], query.direction, from);
-        page(found.map(|((), payment)| payment), query.limit, PaymentQuery::position)
+        first(found.map(|((), payment)| payment), query.limit)
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::index::{Lists, after, page, walk};
+use super::index::{Lists, after, first, walk};
 use super::{ById, free};
 use crate::plans::Plan;
-use crate::store::query::{Page, PlanOrder, PlanQuery, SortKey};
+use crate::store::query::{PlanOrder, PlanQuery, SortKey};
 use crate::values::{PlanId, Slug};
 
 #[derive(Debug, Default)]
@@ -47,10 +47,10 @@ impl PlanTable {
         free(&mut self.by_slug, &plan.slug, id);
     }
 
-    pub(super) fn page(&self, query: &PlanQuery) -> Page<Arc<Plan>> {
+    pub(super) fn page(&self, query: &PlanQuery) -> Vec<Arc<Plan>> {
         let from = after(query.after.as_ref(), query.direction, SortKey::clone);
         let found = walk(&[(&self.by_order, vec![query.order as u128])], query.direction, from);
         let found = found.map(|(_, plan)| plan).filter(|plan| query.filter.admits(plan));
-        page(found, query.limit, |plan| query.order.position(plan))
+        first(found, query.limit)
     }
 }

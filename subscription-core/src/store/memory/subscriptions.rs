@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::access::{ClassChanges, Listed};
-use super::index::{Filter, IndexKey, Lists, SortValue, after, due, page, walk};
+use super::index::{ALL, Filter, IndexKey, Lists, SortValue, after, due, first, walk};
 use super::{ById, free};
 use crate::store::access_class::{AccessClass, classes};
 use crate::store::due::DueSubscriptions;
-use crate::store::query::{Direction, Page, SortKey};
+use crate::store::query::{Direction, SortKey};
 use crate::store::subscription_query::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{ExternalId, PlanId, SubscriptionId, Timestamp, UserId};
@@ -35,9 +35,6 @@ struct Order<V: SortValue> {
     by_plan: Lists<V, Subscription>,
     by_class: Lists<V, Subscription>,
 }
-
-/// The name of the list of all subscriptions.
-const ALL: u128 = 0;
 
 const fn class_name(class: AccessClass) -> u128 {
     (class.status as u128) << 8 | class.mark as u128
@@ -118,12 +115,8 @@ impl SubscriptionTable {
         self.get(*self.by_live_key.get(key)?)
     }
 
-    pub(super) fn due(&self, query: &DueSubscriptions) -> Page<Arc<Subscription>> {
-        let found = due(&self.due, ALL, query.until, query.after.as_ref());
-        page(found, query.limit, |subscription| {
-            let creation = || SubscriptionOrder::CreatedAt.position(subscription);
-            DueSubscriptions::position(subscription).unwrap_or_else(creation)
-        })
+    pub(super) fn due(&self, query: &DueSubscriptions) -> Vec<Arc<Subscription>> {
+        first(due(&self.due, ALL, query.until, query.after.as_ref()), query.limit)
     }
 
     /// The subscriptions that have a plan, or are scheduled to change to it.
@@ -205,17 +198,16 @@ impl SubscriptionTable {
         }
     }
 
-    pub(super) fn page(&self, query: &SubscriptionQuery) -> Page<Arc<Subscription>> {
+    pub(super) fn page(&self, query: &SubscriptionQuery) -> Vec<Arc<Subscription>> {
         let direction = query.direction;
         let admits = |found: &&Arc<Subscription>| query.filter.admits(found, query.now);
-        let position = |found: &Subscription| query.order.position(found);
         if let Some(mut few) = self.few(query) {
             few.retain(|found| admits(found) && is_after(query, found));
-            few.sort_by_cached_key(|found| position(found));
+            few.sort_by_cached_key(|found| query.order.position(found));
             if direction == Direction::Descending {
                 few.reverse();
             }
-            return page(few.into_iter(), query.limit, position);
+            return first(few.into_iter(), query.limit);
         }
         let after_position = query.after.as_ref();
         match query.order {
@@ -226,7 +218,7 @@ impl SubscriptionTable {
                     None => self.by_creation.filters(query, &self.changes),
                 };
                 let found = walk(&filters, direction, from);
-                page(found.map(|((), found)| found).filter(admits), query.limit, position)
+                first(found.map(|((), found)| found).filter(admits), query.limit)
             }
             SubscriptionOrder::RenewsAt => {
                 let (low, high) = window(&query.filter).unwrap_or((i64::LOWEST, i64::HIGHEST));
@@ -242,7 +234,7 @@ impl SubscriptionTable {
                     Direction::Ascending => is_open || **at < high,
                     Direction::Descending => **at >= low,
                 });
-                page(found.map(|(_, found)| found).filter(admits), query.limit, position)
+                first(found.map(|(_, found)| found).filter(admits), query.limit)
             }
         }
     }

@@ -84,18 +84,16 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
         conditions.push(format!("status IN ({})", quoted(filter.statuses.iter().copied())));
     }
     if let Some(is_active) = filter.is_active {
-        let none = format!("(blocked OR status NOT IN ({}) OR {})", *GRANTING, out_of_time(now));
+        // A row is out of time if it is not between its start and its end at `now`, or at its last write if that is
+        // later.
+        let none = format!(
+            "(blocked OR status NOT IN ({}) OR ((starts_at > {now} AND starts_at > updated_at) \
+             OR ends_order <= {now} OR ends_order <= updated_at))",
+            *GRANTING,
+        );
         conditions.push(if is_active { format!("NOT {none}") } else { none });
     }
     conditions
-}
-
-/// SQL that is true for a row that is not between its start and its end at `now`, or at its last write if that is
-/// later.
-fn out_of_time(now: &str) -> String {
-    format!(
-        "((starts_at > {now} AND starts_at > updated_at) OR ends_order <= {now} OR ends_order <= updated_at)"
-    )
 }
 
 /// An SQL test that is true if a class may have rows that are requested; `None` if the class usually has such rows.

@@ -1,14 +1,14 @@
 //! The steps of a commit that are the same in both databases, inside a transaction.
 
 use super::dialect::SqlConnection;
-use super::error::{conflict, failed, is_transient, refused};
+use super::error::{conflict, failed, refused};
 use super::field::Field as _;
 use super::records::EVENTS;
 use super::statement::Statement;
 use super::table::{Table, key_values, placeholders, values};
 use super::value::{Columns as _, Value};
 use crate::events::Event;
-use crate::store::{ChangeSet, Guard, Key, Record, StoreError};
+use crate::store::{ChangeSet, Guard, Key, Record, StoreError, UniqueValue};
 use crate::values::Version;
 
 /// The reason why a change set was not committed.
@@ -126,16 +126,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
 /// True if a record has a value that another record of the set may have given up. Then the record is written after that
 /// other record.
 pub(super) fn takes_over(write: &Record) -> bool {
-    match write {
-        Record::Subscription(subscription) => subscription.live_key.is_some(),
-        Record::Payment(payment) => payment.claimed_period().is_some(),
-        Record::Plan(_)
-        | Record::User(_)
-        | Record::Session(_)
-        | Record::Client(_)
-        | Record::Idempotency(_)
-        | Record::Document(_) => false,
-    }
+    let moves = |value| matches!(value, UniqueValue::LiveKey(_) | UniqueValue::PaymentPeriod(..));
+    write.unique_values().any(moves)
 }
 
 /// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release
@@ -184,9 +176,17 @@ async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal
     match to.execute(Statement::new(text, values)).await {
         Ok(0) => Err(conflict(&key).into()),
         Ok(_) => Ok(()),
-        Err(error) if is_transient(&error) => Err(error.into()),
-        Err(error) => Err(refused(error, write).into()),
+        Err(error) => Err(refusal(error, [write])),
     }
+}
+
+/// The meaning of an error of a statement that makes these writes.
+pub(super) fn refusal<'w>(
+    error: sqlx::Error,
+    writes: impl IntoIterator<Item = &'w Record>,
+) -> Refusal {
+    let refused = writes.into_iter().find_map(|write| refused(&error, write));
+    refused.map_or_else(|| error.into(), Refusal::Store)
 }
 
 /// Appends events to the feed, and deletes the events that the set removes from it.

@@ -46,7 +46,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
 
     /// Reads each row of a statement from [`encode_select`](Self::encode_select).
     fn decode_rows<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
-        rows.iter().map(|row| read(row)).collect()
+        rows.iter().map(|row| read(row)).collect::<Result<_, _>>().map_err(StoreError::Damaged)
     }
 
     /// Commits a change set that was [checked](ChangeSet::check).

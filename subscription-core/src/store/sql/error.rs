@@ -42,6 +42,7 @@ pub(super) fn code(error: &sqlx::Error) -> Option<Cow<'_, str>> {
 
 /// True if nothing was written because of other transactions: a deadlock, a lock that took too long, a
 /// serialization failure.
+#[cfg(feature = "postgres")]
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }
@@ -51,29 +52,22 @@ fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")
 }
 
-/// The rule that makes the taken value unique; `None` for another error. PostgreSQL names the index, SQLite the column.
-pub(super) fn taken(error: &sqlx::Error, table: &Table) -> Option<Unique> {
+/// The reason why the database refused to write a record: another record has its unique value, or the record exists
+/// already. `None` for another error, or if the error is about another record. PostgreSQL names the index, SQLite the
+/// column.
+pub(super) fn refused(error: &sqlx::Error, write: &Record) -> Option<StoreError> {
     let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
+    let key = write.key();
+    let table = Table::of(&key);
     let names = |(index, column, _): &&(&str, &str, Unique)| match told.constraint() {
         Some(constraint) => constraint == *index,
         None => told.message().contains(column),
     };
-    table.unique.iter().find(names).map(|(.., unique)| *unique)
-}
-
-/// The store's error for a failed write: the record exists already, another record has its unique value, or the
-/// database failed.
-pub(super) fn refused(error: sqlx::Error, write: &Record) -> StoreError {
-    let key = write.key();
-    match taken(&error, Table::of(&key)) {
-        Some(unique) => StoreError::Taken(unique),
-        None if is_duplicate(&error) => StoreError::Conflict(key),
-        None => failed(error),
+    if let Some((.., unique)) = table.unique.iter().find(names) {
+        return Some(StoreError::Taken(*unique));
     }
-}
-
-pub(super) fn is_duplicate(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
+    let is_key = |index: &str| index.strip_suffix("_pkey") == Some(table.name);
+    told.constraint().is_none_or(is_key).then_some(StoreError::Conflict(key))
 }
 
 pub(super) fn conflict(key: &Key) -> StoreError {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::value::{Cells, Value, damaged};
+use super::value::{Cells, Value};
 use crate::accounts::{
     ClientKey, ClientKind, ClientSource, IdentityKey, Origin, Revocation, RevocationReason, Scope,
     WebOrigin,
@@ -17,7 +17,7 @@ use crate::payments::{Currency, Payment, PaymentStatus, RequestedPayment};
 use crate::plans::{BillingCycle, Features, Plan, Span};
 use crate::store::{
     Cause, Collection, DocumentId, DocumentKey, IdempotencyKey, IdempotencyResult,
-    IdempotencyToken, Label, Operation, StoreError,
+    IdempotencyToken, Label, Operation,
 };
 use crate::subscriptions::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
 use crate::values::{
@@ -29,7 +29,7 @@ use crate::values::{
 pub(super) trait Field: Sized {
     fn write(&self, to: &mut Vec<Value>);
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause>;
 }
 
 /// Implements [`Field`] for types of one column: with the value to bind, and the reader.
@@ -41,7 +41,7 @@ macro_rules! one_column {
                 to.push($value);
             }
 
-            fn read($cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+            fn read($cells: &mut Cells<'_>) -> Result<Self, Cause> {
                 $read
             }
         }
@@ -73,7 +73,7 @@ one_column! {
     // The JSON of these types is stored as text, which both databases return byte for byte.
     Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
-        cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose().map_err(damaged);
+        Ok(cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose()?);
     // Earlier releases had the scope `admin`, which no endpoint requested. It is left out, and the client loses
     // nothing.
     BTreeSet<Scope> => |scopes, cells|
@@ -81,7 +81,7 @@ one_column! {
         {
             let scopes: Vec<String> = cells.json()?;
             let known = scopes.iter().filter(|scope| *scope != "admin");
-            known.map(|scope| scope.parse()).collect::<Result<_, _>>().map_err(damaged)
+            Ok(known.map(|scope| scope.parse()).collect::<Result<_, _>>()?)
         };
     Vec<ClientKey> => |keys, cells|
         Value::json(&keys.iter().cloned().map(StoredKey).collect::<Vec<_>>()),
@@ -93,7 +93,7 @@ impl<const MAX: u64> Field for Bounded<MAX> {
         to.push(Value::count(self.get()));
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         cells.number()
     }
 }
@@ -132,8 +132,8 @@ impl<T: TextField> Field for T {
         to.push(Value::Text(Some(self.text())));
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        cells.text()?.parse().map_err(damaged)
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
+        cells.text()?.parse().map_err(Into::into)
     }
 }
 
@@ -142,8 +142,8 @@ impl<T: TextField> Field for Option<T> {
         to.push(Value::Text(self.as_ref().map(TextField::text)));
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        cells.text_or_null()?.map(|text| text.parse()).transpose().map_err(damaged)
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
+        cells.text_or_null()?.map(|text| text.parse()).transpose().map_err(Into::into)
     }
 }
 
@@ -155,7 +155,7 @@ macro_rules! columns {
                 $(self.$field.write(to);)+
             }
 
-            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+            fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
                 Ok(Self { $($field: Field::read(cells)?),+ })
             }
         }
@@ -175,8 +175,8 @@ impl Field for Email {
         to.extend([Value::text(self.as_str()), Value::text(self.key())]);
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
-        let email = cells.text()?.parse().map_err(damaged)?;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
+        let email = cells.text()?.parse()?;
         // The column of the key is skipped, because the key is computed from the address.
         cells.text()?;
         Ok(email)
@@ -189,13 +189,14 @@ impl Field for Option<Revocation> {
         self.map(|revocation| revocation.reason).write(to);
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         match (cells.time_or_null()?, Field::read(cells)?) {
             (Some(at), Some(reason)) => Ok(Some(Revocation { at, reason })),
             (None, None) => Ok(None),
-            _ => Err(damaged(
-                "a session has a time of revocation but no reason, or a reason but no time",
-            )),
+            _ => {
+                Err("a session has a time of revocation but no reason, or a reason but no time"
+                    .into())
+            }
         }
     }
 }
@@ -229,7 +230,7 @@ impl Field for IdempotencyResult {
         metadata.write(to);
     }
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         let stored = cells.json()?;
         let text: Option<Metadata> = Field::read(cells)?;
         // The previous release writes only the record, and does not clear the metadata of a record that was stored

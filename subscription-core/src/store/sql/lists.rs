@@ -11,27 +11,25 @@ use crate::plans::Plan;
 use crate::store::{
     ClientQuery, Direction, Document, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions,
     IdempotencyQuery, IdempotencyRecord, PageLimit, PaymentQuery, PlanOrder, PlanQuery, Position,
-    Query, SessionQuery, SortKey, UniqueValue, UserFilter, UserQuery,
+    Query, SessionQuery, UniqueValue, UserFilter, UserQuery,
 };
 use crate::subscriptions::Subscription;
 use crate::values::Timestamp;
 
-/// A statement for a list, and the table whose rows it returns.
+/// A statement for a list, and the table whose rows it returns. If the list has pages, the statement returns one row
+/// more than the page has, if there is one.
 pub(super) struct List {
     pub(super) table: &'static Table,
     pub(super) statement: Statement,
-    /// The size of a page; `None` for a list without positions. If more records follow, the statement returns one row
-    /// more than this.
-    pub(super) limit: Option<PageLimit>,
 }
 
 impl List {
-    fn page<T: SqlRecord>(statement: Statement, limit: PageLimit) -> Self {
-        Self { table: T::TABLE, statement, limit: Some(limit) }
+    fn page<T: SqlRecord>(statement: Statement) -> Self {
+        Self { table: T::TABLE, statement }
     }
 
     fn whole<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
-        Self { table: T::TABLE, statement: Statement::select::<T>(rest, values), limit: None }
+        Self { table: T::TABLE, statement: Statement::select::<T>(rest, values) }
     }
 }
 
@@ -68,21 +66,19 @@ pub(super) fn find(value: UniqueValue<'_>) -> List {
 /// Selects the records of a list; `None` if the list is certainly empty.
 pub(super) fn list<D: Dialect>(query: &Query) -> Option<List> {
     Some(match query {
-        Query::Plan(query) => List::page::<Plan>(plans(query), query.limit),
-        Query::Subscription(query) => {
-            List::page::<Subscription>(subscriptions::<D>(query)?, query.limit)
-        }
-        Query::Payment(query) => List::page::<Payment>(payments::<D>(query), query.limit),
+        Query::Plan(query) => List::page::<Plan>(plans(query)),
+        Query::Subscription(query) => List::page::<Subscription>(subscriptions::<D>(query)?),
+        Query::Payment(query) => List::page::<Payment>(payments::<D>(query)),
         Query::DueSubscriptions(DueSubscriptions { until, after, limit }) => {
             due::<Subscription>(Vec::new(), "next_action_at", *until, after.as_ref(), *limit)
         }
         Query::DuePayments(query) => due_payments(query)?,
-        Query::Document(query) => List::page::<Document>(documents::<D>(query), query.limit),
+        Query::Document(query) => List::page::<Document>(documents::<D>(query)),
         Query::User(UserQuery::Closing { limit }) => {
             List::whole::<User>("WHERE closing ORDER BY id LIMIT $1", vec![Value::limit(*limit)])
         }
         Query::User(UserQuery::Open { filter, after, limit }) => {
-            List::page::<User>(users(filter, after.as_ref(), *limit)?, *limit)
+            List::page::<User>(users(filter, after.as_ref(), *limit)?)
         }
         Query::Session(SessionQuery::LiveOf { user, now }) => List::whole::<Session>(
             "WHERE user_id = $1 AND ended_at > $2 ORDER BY id DESC",
@@ -189,7 +185,7 @@ fn due<T: SqlRecord>(
     let way = Direction::Ascending;
     let window = Window::new(&mut statement, Some(column), way, after, limit);
     statement.text = window.close(&T::TABLE.texts.select, conditions).into();
-    List::page::<T>(statement, limit)
+    List::page::<T>(statement)
 }
 
 fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Option<Statement> {
@@ -234,7 +230,7 @@ fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));
     let mut conditions = vec![format!("collection = {collection}")];
-    let mut order = "id";
+    let mut column = None;
     let mut hint = String::new();
     match &query.filter {
         DocumentFilter::All => {}
@@ -248,20 +244,14 @@ fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
         }
         DocumentFilter::DueBy(by) => {
             conditions.push(format!("due_at <= {}", statement.bind(Value::time(*by))));
-            order = "due_at, id";
+            column = Some("due_at");
             hint = D::hint("documents_due");
         }
     }
-    if let Some(Position { key: SortKey::Document { due_at, id }, .. }) = &query.after {
-        let mut values: Vec<_> =
-            due_at.map(|at| statement.bind(Value::time(at))).into_iter().collect();
-        values.push(statement.bind(Value::text(id)));
-        conditions.push(format!("({order}) > ({})", values.join(", ")));
-    }
-    let limit = statement.bind(Value::count(query.limit.get() as u64 + 1));
-    let select = &Document::TABLE.texts.select;
-    let conditions = conditions.join(" AND ");
-    statement.text =
-        format!("{select}{hint} WHERE {conditions} ORDER BY {order} LIMIT {limit}").into();
+    let after = query.after.as_ref();
+    let way = Direction::Ascending;
+    let window = Window::new(&mut statement, column, way, after, query.limit);
+    let select = format!("{}{hint}", Document::TABLE.texts.select);
+    statement.text = window.close(&select, conditions).into();
     statement
 }

@@ -45,7 +45,13 @@ impl Window {
                 values.push(statement.bind(value));
             }
             columns.push("id");
-            values.push(statement.bind(Value::Id(position.id)));
+            // The ids of documents are texts.
+            let id = if let SortKey::Document { id, .. } = &position.key {
+                Value::text(id)
+            } else {
+                Value::Id(position.id)
+            };
+            values.push(statement.bind(id));
             format!("({}) {beyond} ({})", columns.join(", "), values.join(", "))
         });
         let order = match column {

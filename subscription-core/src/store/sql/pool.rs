@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::ConnectOptions;
@@ -28,6 +28,7 @@ use super::dialect::SqlConnection;
 use super::error::{code, failed};
 use super::statement::Statement;
 use crate::store::StoreError;
+use crate::values::locked;
 
 /// The idle time of a connection after which it is pinged before it is used.
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
@@ -135,7 +136,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
 
     /// An idle connection, or a new one.
     async fn open(&self) -> Result<(C, u64), sqlx::Error> {
-        if self.refused_at().is_none() {
+        if locked(&self.refused_at).is_none() {
             if let Some(idle) = self.idle().await {
                 return Ok(idle);
             }
@@ -148,7 +149,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
             if let Some(idle) = self.idle().await {
                 return Ok(idle);
             }
-            let next = self.refused_at().map(|refused_at| refused_at + REFUSED_FOR);
+            let next = locked(&self.refused_at).map(|refused_at| refused_at + REFUSED_FOR);
             match next.filter(|next| *next > Instant::now()) {
                 // If a connection was returned before this call, `notified` completes at once.
                 Some(next) => drop(timeout_at(next, self.returned.notified()).await),
@@ -183,11 +184,11 @@ impl<C: SqlConnection + 'static> Pool<C> {
         let generation = self.generation.load(Ordering::Acquire);
         match self.options.connect().await {
             Ok(connection) => {
-                self.set_refused_at(None);
+                *locked(&self.refused_at) = None;
                 Ok(Some((connection, generation)))
             }
             Err(error) if is_one_too_many(&error) => {
-                if self.set_refused_at(Some(Instant::now())).is_none() {
+                if locked(&self.refused_at).replace(Instant::now()).is_none() {
                     tracing::warn!(%error, "the database refuses another connection: callers wait for an open one");
                 }
                 Ok(None)
@@ -196,26 +197,16 @@ impl<C: SqlConnection + 'static> Pool<C> {
         }
     }
 
-    fn refused_at(&self) -> Option<Instant> {
-        *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets when the database last refused a connection, and returns the previous value.
-    fn set_refused_at(&self, at: Option<Instant>) -> Option<Instant> {
-        let mut refused_at = self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut refused_at, at)
-    }
-
     fn push(&self, connection: C, generation: u64) {
         if !self.permits.is_closed() {
             let idle = Idle { connection, generation, since: Instant::now() };
-            self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+            locked(&self.idle).push(idle);
             self.returned.notify_one();
         }
     }
 
     fn pop(&self) -> Option<Idle<C>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        locked(&self.idle).pop()
     }
 
     /// Closes idle connections. Later calls of [`get`](Self::get) fail.

@@ -13,9 +13,8 @@ use super::{Dialect, SqlStore, access};
 use crate::events::RecordedEvent;
 use crate::store::access_class::is_by_access;
 use crate::store::{
-    ChangeSet, DuePayments, DueSubscriptions, EventPage, EventQuery, Key, Page, PageLimit,
-    PaymentQuery, Position, Query, Record, SessionQuery, Store, StoreError, SubscriptionOrder,
-    UniqueValue, UserQuery,
+    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, SessionQuery, Store, StoreError,
+    SubscriptionOrder, UniqueValue,
 };
 use crate::values::Timestamp;
 
@@ -34,9 +33,9 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
-        let List { table, statement, .. } = lists::find(value);
+        let List { table, statement } = lists::find(value);
         let rows = self.database.rows(statement).await?;
-        rows.first().map(|row| (table.read)(row)).transpose()
+        rows.first().map(|row| (table.read)(row)).transpose().map_err(StoreError::Damaged)
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
@@ -45,26 +44,26 @@ impl<D: Dialect> Store for SqlStore<D> {
         {
             refresh_access_classes(&self.database, query.now).await?;
         }
-        let Some(List { table, statement, limit }) = lists::list::<D>(query) else {
-            return Ok(Page { items: Vec::new(), next: None });
+        let Some(List { table, statement }) = lists::list::<D>(query) else {
+            return Ok(query.page(Vec::new()));
         };
         let statement = D::encode_select(table, statement);
         if is_of_one(query) {
             let rows = self.database.rows_shared(statement).await?;
-            return Ok(page(query, limit, D::decode_rows(&rows, table.read)?));
+            return Ok(query.page(D::decode_rows(&rows, table.read)?));
         }
         let rows = if is_unordered(query) {
             self.database.slow_rows(statement).await?
         } else {
             self.database.rows(statement).await?
         };
-        let records = if limit.is_some_and(|limit| limit.get() > LONG) {
+        let records = if query.limit().is_some_and(|limit| limit.get() > LONG) {
             let made = tokio::spawn(async move { D::decode_rows(&rows, table.read) });
             made.await.map_err(unavailable)??
         } else {
             D::decode_rows(&rows, table.read)?
         };
-        Ok(page(query, limit, records))
+        Ok(query.page(records))
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
@@ -122,15 +121,6 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 }
 
-/// The page of the records. A record beyond the limit shows that more records follow, and is left out.
-fn page(query: &Query, limit: Option<PageLimit>, mut items: Vec<Record>) -> Page<Record> {
-    let limit = limit.map_or(items.len(), PageLimit::get);
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| more).and_then(|last| position(query, last));
-    Page { items, next }
-}
-
 /// Selects the next events. If the query names a record, the index of events by record is used.
 fn events_after(query: &EventQuery, after: u64, batch: usize) -> Statement {
     let mut values = vec![Value::count(after), Value::count(batch as u64)];
@@ -165,26 +155,6 @@ fn is_unordered(query: &Query) -> bool {
     let filter = &query.filter;
     query.order == SubscriptionOrder::CreatedAt
         && (filter.renews_before.is_some() || filter.renews_after.is_some())
-}
-
-/// The position of a record in a list; `None` if the list has no positions.
-fn position(query: &Query, record: &Record) -> Option<Position> {
-    match (query, record) {
-        (Query::Plan(query), Record::Plan(plan)) => Some(query.order.position(plan)),
-        (Query::Subscription(query), Record::Subscription(found)) => {
-            Some(query.order.position(found))
-        }
-        (Query::Payment(_), Record::Payment(payment)) => Some(PaymentQuery::position(payment)),
-        (Query::User(UserQuery::Open { filter, .. }), Record::User(user)) => {
-            Some(filter.position(user))
-        }
-        (Query::DueSubscriptions(_), Record::Subscription(found)) => {
-            DueSubscriptions::position(found)
-        }
-        (Query::DuePayments(_), Record::Payment(payment)) => DuePayments::position(payment),
-        (Query::Document(query), Record::Document(document)) => Some(query.position(document)),
-        _ => None,
-    }
 }
 
 /// Moves subscriptions whose access has begun or ended to their new class.

@@ -13,7 +13,7 @@ use crate::accounts::{Client, Session, User};
 use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Document, IdempotencyRecord, StoreError, Unique};
+use crate::store::{Cause, Document, IdempotencyRecord, Unique};
 use crate::subscriptions::Subscription;
 
 macro_rules! names {
@@ -54,7 +54,7 @@ macro_rules! record {
                 values
             }
 
-            fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError> {
+            fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
                 Ok(Self { $($field: Field::read(cells)?),+ })
             }
         }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::value::{Cells, Columns, Value, damaged};
+use super::field::Field as _;
+use super::value::{Cells, Columns, Value};
 use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Document, IdempotencyRecord, Key, Kind, Record, StoreError, Unique};
+use crate::store::{Cause, Document, IdempotencyRecord, Key, Kind, Record, Unique};
 use crate::subscriptions::Subscription;
 
 /// A record that has a table.
@@ -16,7 +17,7 @@ pub(in crate::store) trait SqlRecord: Sized + Send + Sync {
     /// The values of the record's columns, in the order of the table.
     fn values(&self) -> Vec<Value>;
 
-    fn read(cells: &mut Cells<'_>) -> Result<Self, StoreError>;
+    fn read(cells: &mut Cells<'_>) -> Result<Self, Cause>;
 }
 
 /// The table of a kind of record.
@@ -39,11 +40,11 @@ pub(in crate::store) struct Table {
 }
 
 /// A function that reads a record from a row with the columns of a table.
-pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, StoreError>;
+pub(in crate::store) type Reader<T> = fn(&dyn Columns) -> Result<T, Cause>;
 
 /// The reader of the table of events, which has no [`Record`]s: it returns an error.
-pub(super) fn no_record(_: &dyn Columns) -> Result<Record, StoreError> {
-    Err(damaged("the rows of this table are not records"))
+pub(super) fn no_record(_: &dyn Columns) -> Result<Record, Cause> {
+    Err("the rows of this table are not records".into())
 }
 
 /// The statements for a table, built once.
@@ -176,18 +177,16 @@ pub(in crate::store) fn values(record: &Record) -> Vec<Value> {
 
 /// The values of the key's columns.
 pub(in crate::store) fn key_values(key: &Key) -> Vec<Value> {
+    let mut values = Vec::new();
     match key {
-        Key::Plan(id) => vec![Value::Id(id.uuid())],
-        Key::Subscription(id) => vec![Value::Id(id.uuid())],
-        Key::Payment(id) => vec![Value::Id(id.uuid())],
-        Key::User(id) => vec![Value::Id(id.uuid())],
-        Key::Session(id) => vec![Value::Id(id.uuid())],
-        Key::Client(id) => vec![Value::text(id)],
-        Key::Document(key) => vec![Value::text(key.collection.as_str()), Value::text(&key.id)],
-        Key::Idempotency(key) => vec![
-            Value::text(key.operation.as_str()),
-            Value::text(&key.client),
-            Value::text(key.key.as_str()),
-        ],
+        Key::Plan(id) => id.write(&mut values),
+        Key::Subscription(id) => id.write(&mut values),
+        Key::Payment(id) => id.write(&mut values),
+        Key::User(id) => id.write(&mut values),
+        Key::Session(id) => id.write(&mut values),
+        Key::Client(id) => id.write(&mut values),
+        Key::Document(key) => key.write(&mut values),
+        Key::Idempotency(key) => key.write(&mut values),
     }
+    values
 }

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use crate::store::{Cause, PageLimit, StoreError};
-use crate::values::{Timestamp, Version};
+use crate::store::{Cause, PageLimit};
+use crate::values::{Amount, Timestamp, Version};
 
 /// A value to be bound to a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(in crate::store) trait Columns: Send + Sync {
     }
 }
 
-/// Reads the columns of a row, one after the other.
+/// Reads the columns of a row, one after the other. An error is the cause for which the store counts as damaged.
 pub(in crate::store) struct Cells<'r> {
     row: &'r dyn Columns,
     next: usize,
@@ -106,69 +106,56 @@ impl<'r> Cells<'r> {
         self.next - 1
     }
 
-    pub(in crate::store) fn id<T: From<Uuid>>(&mut self) -> Result<T, StoreError> {
-        self.row.id(self.step()).map(T::from).map_err(damaged)
+    pub(in crate::store) fn id<T: From<Uuid>>(&mut self) -> Result<T, Cause> {
+        Ok(self.row.id(self.step())?.into())
     }
 
-    pub(super) fn id_or_null(&mut self) -> Result<Option<Uuid>, StoreError> {
-        self.row.id_or_null(self.step()).map_err(damaged)
+    pub(super) fn id_or_null(&mut self) -> Result<Option<Uuid>, Cause> {
+        Ok(self.row.id_or_null(self.step())?)
     }
 
-    pub(in crate::store) fn text(&mut self) -> Result<Cow<'r, str>, StoreError> {
+    pub(in crate::store) fn text(&mut self) -> Result<Cow<'r, str>, Cause> {
         let at = self.step();
-        self.row.text(at).map_err(damaged)?.ok_or_else(|| damaged(format!("column {at} is null")))
+        self.row.text(at)?.ok_or_else(|| format!("column {at} is null").into())
     }
 
-    pub(super) fn text_or_null(&mut self) -> Result<Option<Cow<'r, str>>, StoreError> {
-        self.row.text(self.step()).map_err(damaged)
+    pub(super) fn text_or_null(&mut self) -> Result<Option<Cow<'r, str>>, Cause> {
+        Ok(self.row.text(self.step())?)
     }
 
-    pub(in crate::store) fn count(&mut self) -> Result<u64, StoreError> {
-        let number = self.row.int(self.step()).map_err(damaged)?;
-        u64::try_from(number).map_err(damaged)
+    pub(in crate::store) fn count(&mut self) -> Result<u64, Cause> {
+        Ok(self.row.int(self.step())?.try_into()?)
     }
 
     /// A whole number of a smaller type.
-    pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, StoreError>
+    pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Cause>
     where
         T::Error: Into<Cause>,
     {
-        T::try_from(self.count()?).map_err(damaged)
+        T::try_from(self.count()?).map_err(Into::into)
     }
 
-    pub(in crate::store) fn bool(&mut self) -> Result<bool, StoreError> {
-        self.row.bool(self.step()).map_err(damaged)
+    pub(in crate::store) fn bool(&mut self) -> Result<bool, Cause> {
+        Ok(self.row.bool(self.step())?)
     }
 
-    pub(in crate::store) fn time(&mut self) -> Result<Timestamp, StoreError> {
-        self.time_or_null()?.ok_or_else(|| damaged("a time is null"))
+    pub(in crate::store) fn time(&mut self) -> Result<Timestamp, Cause> {
+        self.time_or_null()?.ok_or_else(|| "a time is null".into())
     }
 
-    pub(in crate::store) fn time_or_null(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        let micros = self.row.micros(self.step()).map_err(damaged)?;
-        micros.map(Timestamp::from_micros).transpose().map_err(damaged)
+    pub(in crate::store) fn time_or_null(&mut self) -> Result<Option<Timestamp>, Cause> {
+        Ok(self.row.micros(self.step())?.map(Timestamp::from_micros).transpose()?)
     }
 
-    pub(in crate::store) fn amount<T: TryFrom<Decimal>>(&mut self) -> Result<T, StoreError>
-    where
-        T::Error: Into<Cause>,
-    {
-        let number = self.row.decimal(self.step()).map_err(damaged)?;
-        T::try_from(number).map_err(damaged)
+    pub(in crate::store) fn amount(&mut self) -> Result<Amount, Cause> {
+        Ok(self.row.decimal(self.step())?.try_into()?)
     }
 
-    pub(in crate::store) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
-        let bytes = self.row.bytes(self.step()).map_err(damaged)?;
-        bytes.as_ref().try_into().map_err(damaged)
+    pub(in crate::store) fn bytes<const N: usize>(&mut self) -> Result<[u8; N], Cause> {
+        Ok(self.row.bytes(self.step())?.as_ref().try_into()?)
     }
 
-    pub(in crate::store) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
-        let text = self.row.json(self.step()).map_err(damaged)?;
-        serde_json::from_str(&text).map_err(damaged)
+    pub(in crate::store) fn json<T: DeserializeOwned>(&mut self) -> Result<T, Cause> {
+        Ok(serde_json::from_str(&self.row.json(self.step())?)?)
     }
-}
-
-/// The error for a row that cannot be read.
-pub(in crate::store) fn damaged(source: impl Into<Cause>) -> StoreError {
-    StoreError::Damaged(source.into())
 }

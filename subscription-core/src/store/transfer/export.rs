@@ -8,6 +8,7 @@ use super::line::{Content, Line, Named};
 use super::{
     Counts, FORMAT, Footer, Header, KINDS, Progress, Report, TransferError, VERSION, Writer,
 };
+use crate::store::StoreError;
 use crate::store::sql::SqlConnection;
 use crate::store::sql::error::failed;
 use crate::store::sql::statement::Statement;
@@ -88,7 +89,7 @@ impl File<'_> {
         let mut values = Vec::new();
         let Some((kind_name, table)) = KINDS.get(kind) else { return Ok(values) };
         for row in rows {
-            values = Content::read(table, row)?.values();
+            values = Content::read(table, row).map_err(StoreError::Damaged)?.values();
             self.line(&Line { kind: kind_name, record: Named(table.columns(), &values) })?;
             self.counts.add(kind);
         }

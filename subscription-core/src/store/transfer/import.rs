@@ -16,7 +16,7 @@ use crate::store::sql::error::failed;
 use crate::store::sql::statement::Statement;
 use crate::store::sql::table::{SqlRecord as _, Table, placeholders};
 use crate::store::sql::value::Value;
-use crate::store::{Cause, Document, Record, StoreError};
+use crate::store::{Cause, Document, Record};
 
 /// Maximum length of a line in bytes, far more than the longest record has. A longer line is not read to its end.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -191,9 +191,7 @@ impl Import<'_> {
         self.kind = kind;
         self.counts.add(kind);
         let fields = Fields::read(table, line.record)?;
-        let content = Content::read(table, &fields).map_err(|error| {
-            if let StoreError::Damaged(source) = error { source } else { error.into() }
-        })?;
+        let content = Content::read(table, &fields)?;
         let values = content.values();
         match &content {
             Content::Event(event) => self.check.event(self.number, event),

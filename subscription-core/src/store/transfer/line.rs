@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rust_decimal::Decimal;
 use serde::de::{Error as _, MapAccess, Visitor};
-use serde::ser::{Error as _, SerializeMap as _};
+use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::events::RecordedEvent;
 use crate::store::sql::table::{SqlRecord as _, Table, values};
 use crate::store::sql::value::{Cells, Columns, Value};
-use crate::store::{Record, StoreError};
+use crate::store::{Cause, Record};
 use crate::values::Timestamp;
 
 /// The record or event of a line.
@@ -28,7 +28,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    pub(super) fn read(table: &Table, row: &dyn Columns) -> Result<Self, StoreError> {
+    pub(super) fn read(table: &Table, row: &dyn Columns) -> Result<Self, Cause> {
         if table.name == RecordedEvent::TABLE.name {
             RecordedEvent::read(&mut Cells::new(row)).map(Self::Event)
         } else {
@@ -56,27 +56,28 @@ pub(super) struct Line<'l, R> {
 pub(super) struct Named<'v>(pub(super) &'static [&'static str], pub(super) &'v [Value]);
 
 impl Serialize for Named<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (column, value) in self.0.iter().zip(self.1) {
-            match value {
-                Value::Id(id) => map.serialize_entry(column, id),
-                Value::IdOrNull(id) => map.serialize_entry(column, id),
-                Value::Text(text) => map.serialize_entry(column, text),
-                Value::Int(number) => map.serialize_entry(column, number),
-                Value::Bool(yes) => map.serialize_entry(column, yes),
-                Value::Time(time) | Value::TimeOrder(time) => map.serialize_entry(column, time),
-                Value::Amount(amount) | Value::PriceOrder(amount) => {
-                    map.serialize_entry(column, &amount.to_string())
-                }
-                Value::Bytes(bytes) => map.serialize_entry(column, &STANDARD.encode(bytes)),
-                Value::Json(text) => {
-                    let raw: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
-                    map.serialize_entry(column, raw)
-                }
-            }?;
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.0.iter().zip(self.1))
+    }
+}
+
+/// Times and ids are texts, and so are amounts and bytes: see [the format](super).
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Id(id) => id.serialize(to),
+            Self::IdOrNull(id) => id.serialize(to),
+            Self::Text(text) => text.serialize(to),
+            Self::Int(number) => number.serialize(to),
+            Self::Bool(yes) => yes.serialize(to),
+            Self::Time(time) | Self::TimeOrder(time) => time.serialize(to),
+            Self::Amount(amount) | Self::PriceOrder(amount) => to.collect_str(amount),
+            Self::Bytes(bytes) => STANDARD.encode(bytes).serialize(to),
+            Self::Json(text) => {
+                let raw: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
+                raw.serialize(to)
+            }
         }
-        map.end()
     }
 }
 

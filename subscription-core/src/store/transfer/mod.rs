@@ -60,6 +60,7 @@ use crate::events::RecordedEvent;
 use crate::payments::Payment;
 use crate::plans::Plan;
 use crate::subscriptions::Subscription;
+use crate::values::as_text::hex;
 pub use error::{FileFaults, TransferError};
 pub(super) use export::export;
 pub(super) use import::import;
@@ -100,9 +101,7 @@ struct Footer {
 
 impl Footer {
     fn new(counts: Counts, hash: Sha256) -> Self {
-        let halves = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let sha256 = halves.filter_map(|half| char::from_digit(half.into(), 16)).collect();
-        Self { counts, sha256 }
+        Self { counts, sha256: hex(&hash.finalize()) }
     }
 }
 

@@ -4,49 +4,47 @@
 //! checked by the addresses that it resolves to, when the connection is made: the HTTP client calls
 //! [`AddressRules::admits`].
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::{AddrParseError, IpNet};
 use url::{Host, Url};
 
 use crate::values::{FaultCode, InvalidValue};
 use crate::with_fields;
 
-/// The IPv4 networks to which no delivery is sent: private, loopback, documentation, multicast and reserved networks.
-const BLOCKED_IPV4: [Ipv4Net; 15] = [
-    ipv4(0, 0, 0, 8),
-    ipv4(10, 0, 0, 8),
-    ipv4(100, 64, 0, 10),
-    ipv4(127, 0, 0, 8),
-    ipv4(169, 254, 0, 16),
-    ipv4(172, 16, 0, 12),
-    ipv4(192, 0, 0, 24),
-    ipv4(192, 0, 2, 24),
-    ipv4(192, 88, 99, 24),
-    ipv4(192, 168, 0, 16),
-    ipv4(198, 18, 0, 15),
-    ipv4(198, 51, 100, 24),
-    ipv4(203, 0, 113, 24),
-    ipv4(224, 0, 0, 4),
-    ipv4(240, 0, 0, 4),
-];
-
-/// The IPv6 network to which deliveries may be sent.
-const GLOBAL_IPV6: Ipv6Net = ipv6(0x2000, 0, 3);
-/// The parts of `GLOBAL_IPV6` to which no delivery is sent: special purposes, documentation, 6to4.
-const BLOCKED_IPV6: [Ipv6Net; 4] =
-    [ipv6(0x2001, 0, 23), ipv6(0x2001, 0xdb8, 32), ipv6(0x2002, 0, 16), ipv6(0x3fff, 0, 20)];
+/// The networks to which no delivery is sent: private, loopback, documentation, multicast and reserved networks of
+/// IPv4; all of IPv6 outside of `2000::/3`, and the networks in it for special purposes, documentation and 6to4.
+static BLOCKED: LazyLock<Result<Vec<IpNet>, AddrParseError>> = LazyLock::new(|| {
+    let networks = [
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "::/3",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+        "4000::/2",
+        "8000::/1",
+    ];
+    networks.iter().map(|network| network.parse()).collect()
+});
 
 /// The maximum number of characters of a URL.
 const URL_MAX: usize = 2_048;
-
-const fn ipv4(a: u8, b: u8, c: u8, prefix: u8) -> Ipv4Net {
-    Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, 0), prefix)
-}
-
-const fn ipv6(a: u16, b: u16, prefix: u8) -> Ipv6Net {
-    Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), prefix)
-}
 
 /// The rules for URLs and addresses. A denied network overrides an allowed one, and both override the built-in list of
 /// private and reserved networks. An IPv4 address that is written as IPv6 (`::ffff:10.0.0.1`) is checked as IPv4.
@@ -172,11 +170,8 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
+/// True for an address in none of the blocked networks. If a network could not be parsed, no address would be public.
 fn is_public(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => !BLOCKED_IPV4.iter().any(|network| network.contains(&ip)),
-        IpAddr::V6(ip) => {
-            GLOBAL_IPV6.contains(&ip) && !BLOCKED_IPV6.iter().any(|network| network.contains(&ip))
-        }
-    }
+    let blocked = BLOCKED.as_ref();
+    blocked.is_ok_and(|blocked| !blocked.iter().any(|network| network.contains(&ip)))
 }

@@ -1,14 +1,14 @@
 //! One run of the sending job: its ticks, and the number of tries in flight to all endpoints.
 
 use std::future::{pending, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::values::Timestamp;
+use crate::values::{Timestamp, locked};
 use crate::webhooks::{SenderSignals, Webhooks};
 
 /// The maximum number of tries in flight to all endpoints together.
@@ -53,7 +53,7 @@ impl<'r> Run<'r> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     pub(crate) fn tick(&self) -> u64 {

@@ -11,8 +11,8 @@ use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgRow};
 use tokio::time::{Instant, timeout};
 
-use super::super::commit::Refusal;
-use super::super::error::{conflict, failed, is_transient, outages, taken, unavailable};
+use super::super::commit::{Refusal, refusal};
+use super::super::error::{conflict, failed, is_transient, outages, unavailable};
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
@@ -29,8 +29,6 @@ use crate::values::Version;
 const ATTEMPTS: u32 = 8;
 /// The pause after the first failed attempt. The pause after attempt n is n times as long.
 const PAUSE: Duration = Duration::from_millis(4);
-/// The largest number of change sets of different callers in one statement.
-const CALLERS_MAX: usize = 64;
 /// A commit that takes longer than this is confirmed before it counts as done.
 const SLOW: Duration = Duration::from_secs(1);
 /// The largest number of attempts to confirm a commit.
@@ -50,10 +48,6 @@ impl Handler for Commits {
     type Answer = Result<Result<(), StoreError>, ChangeSet>;
 
     const GROUPS_MAX: usize = 2;
-
-    fn group_size(waiting: usize) -> usize {
-        waiting.min(CALLERS_MAX)
-    }
 
     async fn handle(&self, sets: Vec<ChangeSet>) -> Vec<Self::Answer> {
         let mut outcomes = Vec::with_capacity(sets.len());
@@ -119,7 +113,8 @@ impl Commits {
         statement: BatchStatement,
         changes: &ChangeSet,
     ) -> Result<(), Refusal> {
-        let rows = self.fetch(statement.bound).await.map_err(|error| refusal(error, changes))?;
+        let rows =
+            self.fetch(statement.bound).await.map_err(|error| refusal(error, &changes.writes))?;
         let Some(row) = rows.first() else { return Ok(()) };
         let unknown = || unavailable("a commit was refused, but none of its records has changed");
         Err(conflict_of(row, &statement.checked)?.unwrap_or_else(unknown).into())
@@ -265,20 +260,4 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
 /// statement timed out. The statement was rolled back, so the sets can be committed one by one.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some() && !is_lost(error)
-}
-
-/// The meaning of an error of a one-statement commit, by the index that the database names.
-fn refusal(error: sqlx::Error, changes: &ChangeSet) -> Refusal {
-    let constraint = error.as_database_error().and_then(|error| error.constraint());
-    for write in &changes.writes {
-        let key = write.key();
-        let table = Table::of(&key);
-        if let Some(unique) = taken(&error, table) {
-            return StoreError::Taken(unique).into();
-        }
-        if constraint.is_some_and(|named| named.strip_suffix("_pkey") == Some(table.name)) {
-            return StoreError::Conflict(key).into();
-        }
-    }
-    if is_lost(&error) { unavailable(error).into() } else { error.into() }
 }

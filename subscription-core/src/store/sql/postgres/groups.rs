@@ -7,9 +7,14 @@
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
+
+use crate::values::locked;
+
+/// The largest number of requests in a group.
+const GROUP_MAX: usize = 64;
 
 /// Handles requests, several at a time.
 pub(super) trait Handler: Debug + Send + Sync + 'static {
@@ -18,9 +23,6 @@ pub(super) trait Handler: Debug + Send + Sync + 'static {
 
     /// The largest number of groups that run at the same time.
     const GROUPS_MAX: usize;
-
-    /// The number of requests in the next group, at least 1, if `waiting` requests wait.
-    fn group_size(waiting: usize) -> usize;
 
     /// Handles the requests, and returns the results in their order.
     fn handle(
@@ -56,7 +58,7 @@ impl<H: Handler> Groups<H> {
     pub(super) async fn answer(self: &Arc<Self>, request: H::Request) -> Option<H::Answer> {
         let (tell, told) = oneshot::channel();
         let begins = {
-            let mut queue = self.queue();
+            let mut queue = locked(&self.queue);
             queue.waiting.push_back((request, tell));
             let begins = queue.under_way < H::GROUPS_MAX;
             queue.under_way += usize::from(begins);
@@ -66,10 +68,6 @@ impl<H: Handler> Groups<H> {
             tokio::spawn(Running { groups: Arc::clone(self), is_done: false }.run());
         }
         told.await.ok()
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue<H>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,7 +92,7 @@ impl<H: Handler> Running<H> {
 
     /// The next group; `None` if nobody waits, and the task must end.
     fn next(&mut self) -> Option<Vec<Waiting<H>>> {
-        let mut queue = self.groups.queue();
+        let mut queue = locked(&self.groups.queue);
         // Callers who were cancelled no longer wait.
         queue.waiting.retain(|(_, caller)| !caller.is_closed());
         if queue.waiting.is_empty() {
@@ -102,7 +100,7 @@ impl<H: Handler> Running<H> {
             self.is_done = true;
             return None;
         }
-        let size = H::group_size(queue.waiting.len()).clamp(1, queue.waiting.len());
+        let size = queue.waiting.len().min(GROUP_MAX);
         Some(queue.waiting.drain(..size).collect())
     }
 }
@@ -111,7 +109,7 @@ impl<H: Handler> Drop for Running<H> {
     fn drop(&mut self) {
         if !self.is_done {
             // The runtime has ended, or the handler has panicked. The callers who wait get an error.
-            let mut queue = self.groups.queue();
+            let mut queue = locked(&self.groups.queue);
             queue.under_way -= 1;
             queue.waiting.clear();
         }

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::iter::repeat_n;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnection, PgRow};
@@ -28,9 +28,8 @@ use super::super::value::Value;
 use super::groups::{Groups, Handler};
 use super::row::rows_by_arrays;
 use crate::store::StoreError;
+use crate::values::locked;
 
-/// The largest number of callers that one statement reads for.
-const CALLERS_MAX: usize = 64;
 /// When this number of texts is cached, the texts that no caller is reading are removed.
 const TEXTS_KEPT: usize = 64;
 
@@ -69,19 +68,15 @@ impl SharedReads {
             Ok(Some(rows)) => rows.map_err(failed),
             Ok(None) => Err(unavailable("the database was closed")),
             Err(_) => {
-                self.reads().retain(|_, kept| !Arc::ptr_eq(kept, &reads));
+                locked(&self.reads).retain(|_, kept| !Arc::ptr_eq(kept, &reads));
                 self.pool.rows(statement).await
             }
         }
     }
 
-    fn reads(&self) -> MutexGuard<'_, Reads> {
-        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The reads that have the same text; `None` if the statement cannot be shared.
     fn of_text(&self, statement: &Statement) -> Option<Arc<Groups<ReadsOfText>>> {
-        let mut all = self.reads();
+        let mut all = locked(&self.reads);
         if let Some(reads) = all.get(&statement.text) {
             let types = reads.handler.types.iter().copied().map(Some);
             return types_of(&statement.values).eq(types).then(|| Arc::clone(reads));
@@ -125,10 +120,6 @@ impl Handler for ReadsOfText {
     type Answer = Result<Vec<PgRow>, Arc<sqlx::Error>>;
 
     const GROUPS_MAX: usize = 1;
-
-    fn group_size(waiting: usize) -> usize {
-        waiting.min(CALLERS_MAX)
-    }
 
     async fn handle(&self, callers: Vec<Vec<Value>>) -> Vec<Self::Answer> {
         match self.rows(&callers).await {

@@ -21,11 +21,11 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 
 use super::dialect::{Branch, Dialect};
-use super::error::{OpenError, unavailable};
+use super::error::{OpenError, failed, unavailable};
 use super::pool::Pool;
 use super::statement::Statement;
 use super::table::{Reader, Table};
-use super::value::Cells;
+use super::value::Columns as _;
 use super::{SqlStore, migrations};
 use commit_several::STATEMENTS_MAX;
 use file::HeldFile;
@@ -170,8 +170,8 @@ impl Dialect for Sqlite {
     }
 
     fn decode_rows<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
-        let text = rows.first().map(|row| Cells::new(row).text_or_null()).transpose()?.flatten();
-        page_text::read(text.as_deref().unwrap_or_default(), read)
+        let text = rows.first().map(|row| row.text(0)).transpose().map_err(failed)?.flatten();
+        page_text::read(text.as_deref().unwrap_or_default(), read).map_err(StoreError::Damaged)
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {
@@ -186,10 +186,9 @@ impl Dialect for Sqlite {
         let text = "SELECT COALESCE((SELECT min(sequence) FROM events), 0), \
                     COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
         let rows = self.rows(Statement::plain(text)).await?;
-        let mut cells = rows.first().map(|row| Cells::new(row));
-        let mut count = || cells.as_mut().map_or(Ok(0), Cells::count);
-        let first = count()?;
-        let last = count()?;
+        let count = |at| rows.first().map_or(Ok(0), |row| row.int(at)).map_err(failed);
+        let first = count(0)?.unsigned_abs();
+        let last = count(1)?.unsigned_abs();
         Ok(if first == 0 { last + 1..=last } else { first..=last })
     }
 

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::super::statement::Statement;
 use super::super::table::{Reader, Table};
-use super::super::value::{Columns, damaged};
-use crate::store::{Cause, StoreError};
+use super::super::value::Columns;
+use crate::store::Cause;
 
 /// Changes a statement that selects the columns of a table into a statement that returns all its rows as one text.
 /// SQLite keeps the order of a subquery in such an aggregate.
@@ -27,11 +27,11 @@ pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
 }
 
 /// Reads each row of a text that a statement from [`in_one_text`] returned.
-pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, StoreError> {
+pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, Cause> {
     let mut records = Vec::new();
     let mut row = Vec::new();
     while !text.is_empty() {
-        let (value, is_last) = next(&mut text).ok_or_else(|| damaged("a row has no end"))?;
+        let (value, is_last) = next(&mut text).ok_or("a row has no end")?;
         row.push(value);
         if is_last {
             records.push(read(&row)?);

@@ -1,0 +1,8 @@
+//! Locks that stay usable after a panic.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex. A panic of another thread that held the lock is ignored: no thread leaves such a value half changed.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
