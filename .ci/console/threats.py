@@ -121,7 +121,7 @@ def many_calls_for_figures(browser, server):
     hundred are sent again.
     """
     with ThreadPoolExecutor(100) as pool:
-        for path in ("/stats/now", "/stats/months"):
+        for path in ("/stats/now", "/stats/months", "/stats/forecast"):
             for _ in range(10):
                 times = {answer["as_of"] for answer in pool.map(lambda _: server.get(path), range(100))}
                 if len(times) == 1:

@@ -81,4 +81,17 @@ impl Rules for BillingRules {
     fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step> {
         steps::step(subscription, &self.policy, now)
     }
+
+    fn ahead(
+        &self,
+        subscription: &Subscription,
+        from: Timestamp,
+        until: Timestamp,
+        each: &mut dyn FnMut(Step),
+    ) {
+        let policy = Policy { remind_before: None, ..Policy::clone(&self.policy) };
+        let updated_at = subscription.updated_at.max(from);
+        let subscription = Subscription { updated_at, ..subscription.clone() };
+        steps(subscription, &policy, until).for_each(each);
+    }
 }

@@ -4,6 +4,8 @@
 //! month. If several payments cover the end of a month, the newest payment has the bit. Payments of the same amount
 //! share an entry, so a subscription needs only a few entries, however long it runs.
 
+#![expect(missing_docs, reason = "defined in the guide")]
+
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
@@ -11,7 +13,7 @@ use rust_decimal::Decimal;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::months::{Total, millionths, month_end, month_number, rounded, worth};
+use super::months::{Total, millionths, month_end, month_name, month_number, rounded, worth};
 use super::now::change;
 use crate::payments::{Currency, Payment, PaymentKind, PaymentStatus};
 use crate::store::Direction;
@@ -23,7 +25,6 @@ pub const MONTHS_MAX: usize = 60;
 
 /// The figures of the last months, from the oldest to the running month. `docs/figures.md` defines each number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Months {
     pub as_of: Timestamp,
     pub without_period: u64,
@@ -32,7 +33,6 @@ pub struct Months {
 
 /// The figures of a month: at its last microsecond, or at [`Months::as_of`] while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Month {
     pub month: String,
     pub complete: bool,
@@ -47,7 +47,6 @@ pub struct Month {
 
 /// The monthly recurring revenue in one currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MonthMoney {
     pub currency: Currency,
     pub mrr: Total,
@@ -56,7 +55,6 @@ pub struct MonthMoney {
 
 /// The payments of a month in one currency and one status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MonthPayments {
     pub currency: Currency,
     pub status: PaymentStatus,
@@ -134,7 +132,7 @@ impl HistoryFold {
         let running = month_number(as_of.micros());
         let numbers = running - 60..=running;
         let data = numbers.clone().map(|number| Month {
-            month: format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1),
+            month: month_name(number),
             complete: number != running,
             ..Month::default()
         });

@@ -1,7 +1,8 @@
-//! Figures of the business: recurring revenue and paying users, now and month by month.
+//! Figures of the business: recurring revenue and paying users, now and month by month, and a forecast of payments.
 //!
 //! The figures are computed from the records; nothing is stored for them. The present figures come from the
-//! subscriptions, and those at the end of a month from the payments that carry a period. Money is exact and per
+//! subscriptions, those at the end of a month from the payments that carry a period, and the forecast from the steps
+//! that the subscriptions will take. Money is exact and per
 //! currency: nothing is converted, and nothing is added across currencies. The guide `docs/figures.md` defines each
 //! number.
 //!
@@ -31,11 +32,13 @@
 //! # }
 //! ```
 
+mod forecast;
 mod history;
 mod months;
 mod now;
 mod walk;
 
+pub use self::forecast::{FORECAST_MONTHS, Forecast, ForecastMoney, ForecastMonth, ForecastSum};
 pub use self::history::{MONTHS_MAX, Month, MonthMoney, MonthPayments, Months};
 pub use self::months::{Total, monthly, months_between, worth};
 pub use self::now::{MoneyNow, Now, PLANS_MAX, PlanMoney, PlanNow};

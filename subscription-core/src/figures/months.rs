@@ -113,6 +113,11 @@ fn number(at: DateTime<Utc>) -> i32 {
     at.year() * 12 + i32::try_from(at.month0()).unwrap_or(0)
 }
 
+/// A month as text, such as `2026-11`.
+pub(super) fn month_name(number: i32) -> String {
+    format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1)
+}
+
 /// The last microsecond of a month.
 pub(super) fn month_end(number: i32) -> i64 {
     let year = (number + 1).div_euclid(12);

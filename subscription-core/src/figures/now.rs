@@ -1,5 +1,7 @@
 //! The figures of now: subscriptions by status, recurring revenue by currency and by plan.
 
+#![expect(missing_docs, reason = "defined in the guide")]
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,7 +18,6 @@ pub const PLANS_MAX: usize = 200;
 
 /// The figures of one moment. `docs/figures.md` defines each number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct Now {
     pub as_of: Timestamp,
     pub subscriptions: BTreeMap<SubscriptionStatus, u64>,
@@ -29,7 +30,6 @@ pub struct Now {
 
 /// The monthly recurring revenue in one currency, or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct MoneyNow {
     pub currency: Option<Currency>,
     pub mrr: Total,
@@ -40,7 +40,6 @@ pub struct MoneyNow {
 
 /// A plan, and the number and the revenue of its subscriptions that count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct PlanNow {
     pub id: PlanId,
     pub slug: Slug,
@@ -51,7 +50,6 @@ pub struct PlanNow {
 
 /// The monthly recurring revenue of a plan in one currency, or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "defined in the guide")]
 pub struct PlanMoney {
     pub currency: Option<Currency>,
     pub mrr: Total,

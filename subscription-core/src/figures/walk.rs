@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::try_join3;
 
+use super::forecast::{Forecast, ForecastFold};
 use super::history::{HistoryFold, Months, Subscriptions};
 use super::now::{Now, NowFold};
 use crate::error::Error;
@@ -22,7 +23,7 @@ use crate::values::{Clock, SystemClock, Timestamp};
 
 /// The longest time for which the present figures are cached.
 const NOW_KEPT: Duration = Duration::from_mins(1);
-/// The longest time for which the figures of the months are cached.
+/// The longest time for which the figures of the months and the forecast are cached.
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
 /// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ const KEPT_TIMES: u32 = 100;
 /// The figures of a service.
 ///
 /// The figures are read in pages of 1,000 records, one reading at a time. They are cached: *now* for at most one
-/// minute, *months* for at most ten minutes. A caller that comes during a reading waits for its result. If the caller
+/// minute, *months* and the *forecast* for at most ten minutes. A caller that comes during a reading waits for its result. If the caller
 /// that reads drops its future, the reading ends: spawn the future where callers may leave. Clones share the cache.
 #[derive(Debug, Clone)]
 pub struct Figures(Arc<Parts>);
@@ -46,6 +47,7 @@ struct Parts {
     reading: async_lock::Mutex<()>,
     now: Cache<Now>,
     months: Cache<Months>,
+    forecast: Cache<Forecast>,
 }
 
 type Cache<T> = Mutex<Option<Reading<T>>>;
@@ -73,6 +75,7 @@ impl Figures {
             reading: async_lock::Mutex::default(),
             now: Mutex::default(),
             months: Mutex::default(),
+            forecast: Mutex::default(),
         }))
     }
 
@@ -88,6 +91,13 @@ impl Figures {
         let mut months = Months::clone(&*self.cached(&self.0.months, MONTHS_KEPT, read).await?);
         months.data.drain(..months.data.len().saturating_sub(count));
         Ok(months)
+    }
+
+    /// The payments that the clock will create in the running month and the eleven months after it, if every payment
+    /// succeeds, from all subscriptions.
+    pub async fn forecast(&self) -> Result<Arc<Forecast>, Error> {
+        let read = |as_of| self.read_forecast(as_of);
+        self.cached(&self.0.forecast, MONTHS_KEPT, read).await
     }
 
     async fn cached<T: Send + Sync, F: Future<Output = Result<T, Error>> + Send>(
@@ -153,6 +163,25 @@ impl Figures {
         try_join3(held, paid(Direction::Ascending), paid(Direction::Descending)).await?;
         let fold = fold.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(fold.finish(&subscriptions))
+    }
+
+    async fn read_forecast(&self, as_of: Timestamp) -> Result<Forecast, Error> {
+        let mut fold = ForecastFold::new(as_of);
+        let service = &self.0.service;
+        let by_id = SubscriptionQuery::default().with_direction(Direction::Ascending);
+        let mut query = by_id.with_limit(PageLimit::FIGURES);
+        loop {
+            let page = service.store().list_as::<Subscription>(query.clone()).await?;
+            for held in &page.items {
+                fold.subscription(held, service.rules());
+                // A subscription that is billed each day has 365 steps.
+                let_others_run().await;
+            }
+            if page.next.is_none() {
+                return Ok(fold.finish());
+            }
+            query = query.with_after(page.next);
+        }
     }
 
     async fn each_subscription(

@@ -21,6 +21,7 @@ pub(crate) static AREA: Area = Area {
             [
                 list("/stats/now", scope(SubscriptionsRead), &now),
                 list("/stats/months", scope(PaymentsRead), &months),
+                list("/stats/forecast", scope(SubscriptionsRead), &forecast),
             ],
         ),
     )
@@ -40,6 +41,13 @@ async fn months(call: Box<Call>) -> Result<Reply, ApiError> {
     let months = call.query.number("months", 1, MONTHS_MAX as u64)?.unwrap_or(MONTHS_SHOWN);
     let months = usize::try_from(months).unwrap_or(MONTHS_MAX);
     read(&call, move |figures| async move { figures.months(months).await }).await
+}
+
+async fn forecast(call: Box<Call>) -> Result<Reply, ApiError> {
+    call.query.expect(&[], &[])?;
+    let read_all =
+        |figures: Figures| async move { figures.forecast().await.map(Arc::unwrap_or_clone) };
+    read(&call, read_all).await
 }
 
 /// Maximum time to compute figures. Without it, a database connection that hangs would block other requests for

@@ -473,7 +473,7 @@ fn an_identity_provider_that_cannot_be_used_is_told_with_its_setting_or_its_file
     let whom = ["--identity-issuer", "https://a.example", "--identity-audience", "shop"];
     for (flags, told) in [
         (["--identity-keys-url", "http://a.example/jwks"], "--identity-keys-url cannot be used"),
-        (["--identity-keys-url", "https://me:pw@a.example/"], "without a user in the URL"),
+        (["--identity-keys-url", "https://me:pw@a.example/"], "a user name or a password"),
         (
             ["--identity-introspection-url", "http://a.example/"],
             "--identity-introspection-url cannot be used",

@@ -1,5 +1,6 @@
 //! Figures of the business: what each number means, from records that are written as they are.
 
+mod forecast;
 mod history;
 mod identity;
 mod months;

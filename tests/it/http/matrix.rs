@@ -108,6 +108,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GET /webhook-endpoints/{endpoint_id}/parked", Client(Scope::WebhooksRead), 200),
     ("GET /stats/now", Client(Scope::SubscriptionsRead), 200),
     ("GET /stats/months", Client(Scope::PaymentsRead), 200),
+    ("GET /stats/forecast", Client(Scope::SubscriptionsRead), 200),
     ("GET /clock", Nothing, 200),
     ("POST /clock/advance", Nothing, 200),
     ("GET /.well-known/jwks.json", Nothing, 200),

@@ -25,6 +25,8 @@ pub(super) async fn shown(world: &HttpWorld, route: &str) -> Shown {
     let get = |path: &'static str| world.server("GET", path, &[], "");
     if route == "GET /stats/now" {
         vec![("The figures of now.", get("/stats/now").await)]
+    } else if route == "GET /stats/forecast" {
+        vec![("This month and the eleven after it.", get("/stats/forecast").await)]
     } else {
         vec![("The running month and the one before.", get("/stats/months?months=2").await)]
     }
@@ -64,8 +66,13 @@ async fn the_number_of_months_is_checked() {
         assert_eq!(months.json()["data"].as_array().unwrap().len(), count, "{query}");
         assert_eq!(months.header("cache-control"), Some("no-store"));
     }
-    let refused = world.server("GET", "/stats/now?months=1", &[], "").await;
-    assert_eq!((refused.status, text(&refused.json()["code"])), (400, "invalid_query".to_owned()));
+    for path in ["/stats/now?months=1", "/stats/forecast?months=1"] {
+        let refused = world.server("GET", path, &[], "").await;
+        assert_eq!(
+            (refused.status, text(&refused.json()["code"])),
+            (400, "invalid_query".to_owned())
+        );
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ const FIGURES = [
     ["new-users", "Users who came and left", "New users pay at this month's end and did not at the end of any month before. Returned users pay at this end, not at the last, and at one before that. Users who left paid at the last end, and do not at this one."],
     ["churn", "Churn", "Users who left in a month, divided by the paying users at the end of the month before; no rate if there were none. The overview shows the last month that is over."],
     ["payments", "Payments by month", "Number and sum of payments by present status. A payment belongs to the month in which its period begins, or in which it was created if it has no period. Refunded payments stand beside the others; one that was refunded in part has its whole amount."],
+    ["forecast", "Forecast", "The payments that the clock will create this month and in the eleven after it, if every payment succeeds and nothing changes, with credit, discounts, pauses and ends. At risk: of subscriptions that are past due or wait for their first payment. Payments that exist already are not in it, nor are subscriptions that your code or a payment provider manages."],
     ["status", "Subscriptions by status", "All subscriptions by present status, also those that ended or are free."],
     ["without-period", "Payments without a period", "Payments that carry no period, in any month. They are in the payments by month alone. Subscriptions that your code manages have such payments, unless it sends kind, period_start and period_end with them."],
 ];

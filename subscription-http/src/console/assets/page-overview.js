@@ -22,7 +22,10 @@ export default function (view) {
         } }),
         el("div", { class: "grid" }, status),
     );
-    if (has("billing")) rest.append(unreported(view));
+    if (has("billing")) rest.append(
+        block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/forecast", {}, signal), show: (ahead) => el("div", { class: "grid" }, forecast(ahead)) }),
+        unreported(view),
+    );
     if (can("subscriptions:read")) rest.append(
         few(view, plans, "Renews within 7 days", "Soonest first", week(), "None."),
         few(view, plans, "Past due or unpaid", "Newest first", [["status", "past_due"], ["status", "unpaid"]], "None."),
@@ -138,6 +141,28 @@ function monthly({ data, without_period }) {
             });
         }),
         without_period > 0 && el("p", { class: "card" }, `Payments without a period: ${number(without_period)}. They are not in MRR and users by month. `, about("without-period", "payments without a period")),
+    ];
+}
+
+// The payments that the clock will create, by currency.
+function forecast({ data, not_included }) {
+    const currencies = [...new Set(data.flatMap((month) => month.money.map(({ currency }) => currency)))].sort();
+    const labels = data.map(({ month, complete }) => (complete ? monthText(month) : `Rest of ${monthText(month)}`));
+    const others = not_included.caller + not_included.provider;
+    return [
+        currencies.map((currency) => {
+            const of = (at) => data[at].money.find((sum) => sum.currency === currency);
+            const part = (name, field, tone) => ({
+                name, tone, values: data.map((_, at) => of(at)?.[field].amount ?? "0"),
+                show: (amount, at) => (of(at)?.[field].count ? `${money(amount, currency)} (${number(of(at)[field].count)})` : "–"),
+            });
+            const series = [part("Contracted", "contracted", 1), part("At risk", "at_risk", 5), part("Trial", "trial", 3)];
+            return plot(upright, {
+                title: `Forecast, ${currency}`, info: ["forecast", "the forecast"], file: `forecast-${currency}`, first: "Month", labels, keys: data.map(({ month }) => month), series,
+                label: `Payments that the clock will create, by month: in ${labels[1]} ${series.map(({ name, values, show }) => `${show(values[1], 1)} ${name.toLowerCase()}`).join(", ")}.`,
+            });
+        }),
+        others > 0 && el("p", { class: "card" }, `Subscriptions that are not in the forecast, because the clock does not manage them: ${number(others)}. `, about("forecast", "the forecast")),
     ];
 }
 
