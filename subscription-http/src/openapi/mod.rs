@@ -50,7 +50,7 @@ pub fn openapi_json_for(self_service: &[SelfService], parts: &[ApiPart]) -> &'st
 pub(crate) fn document(with: Served<'_>) -> &'static Prepared {
     let routes = routes::all().map(|route| route.is_served(with)).collect();
     let mut documents = DOCUMENTS.lock().unwrap_or_else(PoisonError::into_inner);
-    *documents.entry(routes).or_insert_with(|| Box::leak(Box::new(Prepared::new(compose(with)))))
+    documents.entry(routes).or_insert_with(|| Box::leak(Box::new(Prepared::new(compose(with)))))
 }
 
 /// The document, with its members in a good order for readers.
