@@ -9,10 +9,10 @@ use subscription_core::figures::{Figures, Forecast, ForecastSum};
 use subscription_core::plans::Reduction;
 use subscription_core::store::{ChangeSet, DuePayments, PaymentQuery, SubscriptionQuery};
 use subscription_core::{
-    Action, Effective, Field, ManagedBy, ManualClock, MemoryStore, NewDiscount, NewPlan,
-    NewSubscription, PaymentChanges, PaymentId, PaymentStatus, PlanChange, Quantity,
-    SeededRandomness, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
-    SubscriptionStatus, Timestamp, UserId,
+    Action, Effective, ManagedBy, ManualClock, MemoryStore, NewDiscount, NewPlan, NewSubscription,
+    PaymentChanges, PaymentId, PaymentStatus, PlanChange, Quantity, SeededRandomness, Subscription,
+    SubscriptionChanges, SubscriptionId, SubscriptionService, SubscriptionStatus, Timestamp,
+    UserId, Version,
 };
 use test_support::rng::Rng;
 use test_support::seed::seeds;
@@ -180,9 +180,9 @@ async fn the_worked_table() {
     let pausing = shop.subscribe(new).await;
     shop.until(at("2026-10-20T00:00:00Z")).await;
     // H: ends on 20 January.
-    let ending = shop.subscribe(shop.plan("12.00", "EUR", "monthly").await).await;
-    let ends_at = Field::Value(at("2027-01-20T00:00:00Z"));
-    shop.update(ending, SubscriptionChanges { ends_at, ..Default::default() }).await;
+    let mut new = shop.plan("12.00", "EUR", "monthly").await;
+    new.ends_at = Some(at("2027-01-20T00:00:00Z"));
+    shop.subscribe(new).await;
     shop.until(at("2026-11-01T00:00:00Z")).await;
     // F: a credit for two periods and a half.
     let credited = shop.subscribe(shop.plan("10.00", "EUR", "monthly").await).await;
@@ -404,7 +404,7 @@ async fn each_subscription_counts_for_itself() {
 /// The forecast of a business that has only this subscription.
 async fn alone(shop: &Business, one: Subscription) -> Forecast {
     let store = MemoryStore::default();
-    let writes = vec![one.into()];
+    let writes = vec![Subscription { version: Version::FIRST, ..one }.into()];
     let set = ChangeSet { writes, ..Default::default() };
     subscription_core::Store::commit(&store, set).await.unwrap();
     let service = SubscriptionService::builder(store).clock(shop.clock.clone()).build();

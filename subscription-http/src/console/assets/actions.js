@@ -71,7 +71,7 @@ const ACTIONS = {
 
 const RETRY = {
     name: "Retry payment", end: "/retry", body: () => ({}),
-    says: ({ record }) => [`${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)} is due again at once. This uses up none of the planned retries.`],
+    says: ({ record }) => [`${money(record.amount, record.currency)} for ${period(record.period_start, record.period_end)} is due again at once.`],
     done: ({ attempt, amount, currency }) => `The payment of ${money(amount, currency)} is due again: attempt ${attempt}.`,
 };
 

@@ -23,7 +23,7 @@ export default function (view) {
         el("div", { class: "grid" }, status),
     );
     if (has("billing")) rest.append(
-        block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/forecast", {}, signal), show: (ahead) => el("div", { class: "grid" }, forecast(ahead)) }),
+        section("Forecast", block(view, { scope: "subscriptions:read", name, load: (signal) => figures("/stats/forecast", {}, signal), show: forecast })),
         unreported(view),
     );
     if (can("subscriptions:read")) rest.append(
@@ -101,39 +101,40 @@ const byStatus = ({ subscriptions }) => plot(rows, {
 
 const TONES = { succeeded: 1, partially_refunded: 2, disputed: 8, processing: 7, pending: 3, failed: 5, canceled: 6, refunded: 4 };
 
+const currenciesOf = (months, list) => [...new Set(months.flatMap((month) => month[list].map(({ currency }) => currency)))].sort();
+
 // The plots by month, from the first month that has a paying user, a churned user or a payment.
 function monthly({ data, without_period }) {
     const begin = data.findIndex(({ paying_users, churned_users, payments }) => paying_users || churned_users || payments.length);
     const months = data.slice(begin < 0 ? -1 : begin);
     const last = months.at(-1);
     const chart = { first: "Month", labels: months.map(({ month }) => monthText(month)), keys: months.map(({ month }) => month), open: !last.complete };
-    const currencies = (list) => [...new Set(months.flatMap((month) => month[list].map(({ currency }) => currency)))];
     const span = `by month from ${chart.labels[0]} to ${chart.labels.at(-1)}`;
     const users = (name, field, tone, more) => ({ name, tone, values: months.map((month) => month[field]), show: number, ...more });
     return [
-        currencies("money").map((currency) => {
+        currenciesOf(months, "money").map((currency) => {
             const values = (field) => months.map((month) => month.money.find((sum) => sum.currency === currency)?.[field] ?? "0");
             const show = (amount) => money(amount, currency);
             return plot(lines, {
                 ...chart, title: `MRR by month, ${currency ?? "no currency"}`, info: ["mrr", "MRR"], file: `mrr-${currency ?? "none"}`,
-                label: `MRR ${span}: ${show(values("mrr")[0])} in the first, ${show(values("mrr").at(-1))} in the last, of it ${show(values("at_risk").at(-1))} at risk.`,
+                label: `MRR ${span}: ${show(values("mrr").at(-1))} in the last, of it ${show(values("at_risk").at(-1))} at risk.`,
                 series: [{ name: "MRR", tone: 1, values: values("mrr"), show }, { name: "At risk", tone: 5, dashed: true, values: values("at_risk"), show }],
             });
         }),
         plot(upright, {
             ...chart, whole: true, title: "Users who came and left", info: ["new-users", "new and returned users"], file: "users-by-month",
-            label: `Users ${span}: in the last ${number(last.new_users)} new and ${number(last.returned_users)} returned, ${number(last.churned_users)} left; ${number(last.paying_users)} paying.`,
+            label: `Users ${span}: in the last ${number(last.paying_users)} paying.`,
             series: [
                 users("New", "new_users", 3), users("Returned", "returned_users", 4), users("Left", "churned_users", 5, { below: true }), users("Paying", "paying_users", 1, { aside: true }),
                 users("Churn", "churn_rate", 1, { aside: true, show: (rate) => (rate === null ? "–" : percent.format(rate)) }),
             ],
         }),
-        currencies("payments").map((currency) => {
+        currenciesOf(months, "payments").map((currency) => {
             const of = (month, status) => month.payments.find((sum) => sum.currency === currency && sum.status === status);
             const there = Object.keys(TONES).filter((status) => months.some((month) => of(month, status)));
             return plot(upright, {
                 ...chart, title: `Payments by month, ${currency ?? "no currency"}`, info: ["payments", "payments"], file: `payments-${currency ?? "none"}`,
-                label: `Payments ${span}: in the last ${there.filter((status) => of(last, status)).map((status) => `${money(of(last, status).amount, currency)} ${words(status)}`).join(", ") || "none"}.`,
+                label: `Payments ${span}.`,
                 series: there.map((status) => ({
                     name: words(status), tone: TONES[status], beside: status === "refunded", values: months.map((month) => of(month, status)?.amount ?? "0"),
                     show: (amount, at) => (of(months[at], status) ? `${money(amount, currency)} (${number(of(months[at], status).count)})` : "–"),
@@ -146,23 +147,16 @@ function monthly({ data, without_period }) {
 
 // The payments that the clock will create, by currency.
 function forecast({ data, not_included }) {
-    const currencies = [...new Set(data.flatMap((month) => month.money.map(({ currency }) => currency)))].sort();
-    const labels = data.map(({ month, complete }) => (complete ? monthText(month) : `Rest of ${monthText(month)}`));
     const others = not_included.caller + not_included.provider;
     return [
-        currencies.map((currency) => {
-            const of = (at) => data[at].money.find((sum) => sum.currency === currency);
-            const part = (name, field, tone) => ({
-                name, tone, values: data.map((_, at) => of(at)?.[field].amount ?? "0"),
-                show: (amount, at) => (of(at)?.[field].count ? `${money(amount, currency)} (${number(of(at)[field].count)})` : "–"),
-            });
-            const series = [part("Contracted", "contracted", 1), part("At risk", "at_risk", 5), part("Trial", "trial", 3)];
-            return plot(upright, {
-                title: `Forecast, ${currency}`, info: ["forecast", "the forecast"], file: `forecast-${currency}`, first: "Month", labels, keys: data.map(({ month }) => month), series,
-                label: `Payments that the clock will create, by month: in ${labels[1]} ${series.map(({ name, values, show }) => `${show(values[1], 1)} ${name.toLowerCase()}`).join(", ")}.`,
-            });
+        currenciesOf(data, "money").map((currency) => {
+            const part = (name, field) => ({ name, kind: "number", cell: (month) => {
+                const sum = month.money.find((one) => one.currency === currency)?.[field];
+                return sum?.count ? `${money(sum.amount, currency)} (${number(sum.count)})` : "–";
+            } });
+            return table(`Payments in ${currency}`, [{ name: "Month", cell: ({ month }) => monthText(month) }, part("Contracted", "contracted"), part("At risk", "at_risk"), part("Trial", "trial")], data);
         }),
-        others > 0 && el("p", { class: "card" }, `Subscriptions that are not in the forecast, because the clock does not manage them: ${number(others)}. `, about("forecast", "the forecast")),
+        soft(others > 0 && `Not included: ${number(others)} the clock does not manage. `, about("forecast", "the forecast")),
     ];
 }
 
@@ -201,16 +195,11 @@ function firstSteps() {
     const api = new URL("..", location.href.split("#")[0]).href.slice(0, -1).replaceAll("'", "%27");
     const development = session.settings.mode === "development";
     const user = development && session.settings.users !== "any" ? `user=$(call "$api/authentication/sign-up" -d '{"access_token": "any", "email": "ada@example.com"}' | field auth_id)` : "user=ID-OF-A-USER";
-    const pay = has("billing")
-        ? `payment=$(call "$api/due-payments" | field id)\ncall -X PUT "$api/subscription-payments/$payment" -d '{"status": "succeeded"}'`
-        : `call "$api/subscription-payments" -d "{\\"subscription_id\\": \\"$subscription\\", \\"amount\\": \\"19.90\\", \\"currency\\": \\"USD\\", \\"status\\": \\"succeeded\\"}"`;
     const step = (title, text) => el("li", {}, title, el("pre", { tabindex: "0" }, text));
     return section("Nothing is sold yet",
-        p("In a terminal:"),
         el("ol", {},
             step("A plan", `api='${api}'\ncall() { curl -sS -H 'client-id: ${development ? "console" : "YOUR-KEY"}' -H 'content-type: application/json' "$@"; }\nfield() { grep -o "\\"$1\\":\\"[^\\"]*" | head -n 1 | cut -d '"' -f 4; }\nplan=$(call "$api/subscription-plans" -d '{"name": "Pro", "slug": "pro", "price": 19.90, "currency": "USD", "billing_cycle": "monthly"}' | field id)`),
             step("A subscription of a user", `${user}\nsubscription=$(call "$api/subscriptions" -d "{\\"user_id\\": \\"$user\\", \\"subscription_plan_id\\": \\"$plan\\"}" | field id)`),
-            step("Its payment", pay)),
-        p("Load this page again after a minute."),
+            has("billing") && step("Its payment", `payment=$(call "$api/due-payments" | field id)\ncall -X PUT "$api/subscription-payments/$payment" -d '{"status": "succeeded"}'`)),
         p("Or look at two years of an invented business: ", code("subscription-http --database sqlite://demo.db demo"), " fills an empty database."));
 }

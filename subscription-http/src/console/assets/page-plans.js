@@ -15,7 +15,7 @@ export default function (view) {
         block(view, {
             scope: "plans:read", name: "plans", load: async (signal) => (await allPlans(signal)).filter(({ slug }) => [null, slug].includes(view.query.get("slug"))),
             show: (plans) => (plans.length ? el("div", { class: "grid" }, plans.map((plan) => card(view, plan))) : null),
-            empty: () => p("There is no plan yet. A plan is what users subscribe to: a name, a price and a billing cycle."),
+            empty: () => p("There is no plan yet."),
         }),
         block(view, {
             scope: "subscriptions:read", name: "figures", load: (signal) => figures("/stats/now", {}, signal),
