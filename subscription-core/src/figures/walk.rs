@@ -62,7 +62,8 @@ struct Reading<T> {
 }
 
 impl Figures {
-    /// The figures of a service. Nothing is read yet.
+    /// The figures of a service. Nothing is read yet. The forecast needs the service of
+    /// [`Billing`](crate::billing::Billing::service): other services create no payments by the clock.
     pub fn new(service: SubscriptionService) -> Self {
         Self::aged_by(service, SystemClock)
     }

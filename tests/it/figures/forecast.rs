@@ -9,10 +9,10 @@ use subscription_core::figures::{Figures, Forecast, ForecastSum};
 use subscription_core::plans::Reduction;
 use subscription_core::store::{ChangeSet, DuePayments, PaymentQuery, SubscriptionQuery};
 use subscription_core::{
-    Action, Effective, ManagedBy, ManualClock, MemoryStore, NewDiscount, NewPlan, NewSubscription,
-    PaymentChanges, PaymentId, PaymentStatus, PlanChange, Quantity, SeededRandomness, Subscription,
-    SubscriptionChanges, SubscriptionId, SubscriptionService, SubscriptionStatus, Timestamp,
-    UserId, Version,
+    Action, Effective, Field, ManagedBy, ManualClock, MemoryStore, NewDiscount, NewPlan,
+    NewSubscription, PaymentChanges, PaymentId, PaymentStatus, PlanChange, Quantity,
+    SeededRandomness, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionService,
+    SubscriptionStatus, Timestamp, UserId, Version,
 };
 use test_support::rng::Rng;
 use test_support::seed::seeds;
@@ -179,8 +179,10 @@ async fn the_worked_table() {
     new.quantity = Some(Quantity::new(3).unwrap());
     let pausing = shop.subscribe(new).await;
     shop.until(at("2026-10-20T00:00:00Z")).await;
-    // H: ends on 20 January.
+    // H: is paid until 20 December, and ends on 20 January.
     let mut new = shop.plan("12.00", "EUR", "monthly").await;
+    new.status = Some(SubscriptionStatus::Active);
+    new.renews_at = Field::Value(at("2026-12-20T00:00:00Z"));
     new.ends_at = Some(at("2027-01-20T00:00:00Z"));
     shop.subscribe(new).await;
     shop.until(at("2026-11-01T00:00:00Z")).await;

@@ -112,7 +112,7 @@ impl HttpWorld {
         let webhooks = webhooks_of(&auth.service, &auth.clock, &receiver);
         let api = Api::builder(auth.service.clone(), auth.auth.clone(), key)
             .billing(billing.clone())
-            .figures(Figures::aged_by(auth.service.clone(), auth.clock.clone()))
+            .figures(Figures::aged_by(billing.service().clone(), auth.clock.clone()))
             .webhooks(webhooks, &webhook_signal)
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
