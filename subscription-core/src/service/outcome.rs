@@ -202,11 +202,12 @@ impl RuleDecision {
     /// The start of the period that a step requests a payment for, or pays with credit or by a discount; `None` if it
     /// does neither.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
-        let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
         let start = self.subscription.billing.as_ref()?.current_period_start;
         let begins = before.billing.as_ref().is_none_or(|it| it.current_period_start != start);
-        let is_reduced = begins && self.subscription.discount() != before.discount();
-        start.filter(|_| is_charged || is_reduced)
+        let is_charged = self.ask.is_some()
+            || self.subscription.credit() != before.credit()
+            || self.subscription.discount() != before.discount();
+        start.filter(|_| begins && is_charged)
     }
 
     /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit nor
@@ -218,7 +219,7 @@ impl RuleDecision {
         if let Some(billing) = &mut self.subscription.billing {
             billing.credit = before.credit().unwrap_or_default();
             billing.discount = before.discount().map(|it| Discount { applied: false, ..it });
-            if let Some(gross) = gross.filter(|_| billing.discount.is_some()) {
+            if let Some(gross) = gross {
                 let digits = billing.currency.map_or(0, Currency::digits);
                 billing.period_value = gross.with_digits(digits);
             }
