@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::events::{Change, Subject};
 use crate::payments::{Payment, PaymentStatus, RequestedPayment};
 use crate::store::{
-    ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
+    ChangeSet, Direction, Key, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
     UniqueValue,
 };
 use crate::subscriptions::{Discount, ManagedBy, Subscription, SubscriptionStatus};
@@ -144,6 +144,20 @@ impl SubscriptionService {
             }
         }
         subscription
+    }
+
+    /// Takes the steps that are due, and fails with a conflict if there is one: then the service decides again, on the
+    /// subscription after these steps.
+    pub(crate) async fn without_due_steps(
+        &self,
+        current: &Arc<Subscription>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if self.rules().step(current, now).is_none() {
+            return Ok(());
+        }
+        self.take_due_steps(Arc::clone(current)).await;
+        Err(StoreError::Conflict(Key::Subscription(current.id)).into())
     }
 
     /// The change set of a step.
