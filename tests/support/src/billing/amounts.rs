@@ -202,12 +202,12 @@ pub fn off_by(lines: &[Row], discount: Option<Discount>) -> Option<Reduction> {
 
 /// A percentage for a number of periods, or for ever.
 pub fn percent(percent: &str, periods: Option<u32>) -> NewDiscount {
-    NewDiscount { off: Reduction::Percent(percent.parse().expect("a percentage")), periods }
+    NewDiscount { off: Reduction::Percent(percent.parse().unwrap()), periods }
 }
 
 /// An amount for a number of periods, or for ever.
 pub fn amount(amount: &str, periods: Option<u32>) -> NewDiscount {
-    NewDiscount { off: Reduction::Amount(amount.parse().expect("an amount")), periods }
+    NewDiscount { off: Reduction::Amount(amount.parse().unwrap()), periods }
 }
 
 /// Sets the value of the running period as if it had cost its full price.

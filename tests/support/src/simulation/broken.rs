@@ -155,10 +155,8 @@ impl<S: Store> BrokenStore<S> {
     /// The subscription before a commit.
     async fn stored(&self, id: SubscriptionId) -> Result<Option<Arc<Subscription>>, StoreError> {
         let found = self.inner.get(&Key::Subscription(id)).await?;
-        Ok(match found {
-            Some(Record::Subscription(held)) => Some(held),
-            _ => None,
-        })
+        let Some(Record::Subscription(held)) = found else { return Ok(None) };
+        Ok(Some(held))
     }
 
     /// Breaks the commit of a change of plan.
