@@ -62,6 +62,21 @@ def monthly(amount, months):
     return 0 if months is None else millionths(Fraction(amount) / months)
 
 
+# The digits of a currency after the point, where they are not two.
+DIGITS = {"JPY": 0, "KRW": 0, "CLP": 0, "BHD": 3, "KWD": 3, "TND": 3, "CLF": 4}
+
+
+def reduction(discount, value, currency, on_trial):
+    """What a discount takes off the running period; on trial, off the first paid one."""
+    if not discount or not (discount["applied"] or on_trial):
+        return 0
+    off = discount["off"]
+    if "amount" in off:
+        return min(number(off["amount"]), value)
+    units = 10 ** DIGITS.get(currency, 2)
+    return Fraction(round(value * number(off["percent"]) / 100 * units), units)
+
+
 def period_months(start, end):
     """Months of a period: whole ones if one day of the month leads from its start to its end, else by days."""
     (year, month, day, time), (year2, month2, day2, time2) = calendar(start), calendar(end)
@@ -102,7 +117,9 @@ def answer_now(records, now):
         price = billing.get("price")
         currency = billing.get("currency") or plan["currency"]
         amount = number(plan["price"]) if price is None else number(price)
-        worth = monthly(amount * subscription["quantity"], cycle_months(subscription["billing_cycle"]))
+        value = amount * subscription["quantity"]
+        value -= reduction(billing.get("discount"), value, currency, subscription["status"] == "on_trial")
+        worth = monthly(value, cycle_months(subscription["billing_cycle"]))
         ends = subscription["ends_at"]
         running = micros(subscription["starts_at"]) <= now and (ends is None or now < micros(ends))
         with_access += running and subscription["status"] in ("on_trial", "active", "past_due", "cancelled") and not subscription["blocked"]

@@ -12,7 +12,7 @@ use crate::error::{Conflict, Error};
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
 use crate::plans::Plan;
 use crate::service::{Created, RuleDecision};
-use crate::store::{ChangeSet, Guard, Idempotency, Key, StoreError};
+use crate::store::{ChangeSet, Guard, Idempotency};
 use crate::subscriptions::{
     AgreedQuote, Effective, Managed, ManagedBy, PlanChange, Quote, Subscription, SubscriptionStatus,
 };
@@ -94,12 +94,7 @@ impl Billing {
         if by == ManagedBy::Caller {
             return Err(Conflict::from(Managed { by, fields: Vec::new() }).into());
         }
-        if self.service.rules().step(&current, now).is_some() {
-            // This conflict makes the service decide again, on the subscription after the due steps.
-            let key = Key::Subscription(current.id);
-            self.service.take_due_steps(current).await;
-            return Err(Error::Store(StoreError::Conflict(key)));
-        }
+        self.service.without_due_steps(&current, now).await?;
         let (quote, guards) = self.quoted(&current, false, change, now).await?;
         let outcome = change_plan(&current, &quote, &self.policy, now);
         let Some(mut outcome) = outcome else { return Ok(None) };

@@ -78,7 +78,8 @@ pub(super) fn act(
 /// Gives a subscription a discount from the next whole period on.
 fn give_discount(next: &mut Subscription, new: NewDiscount) -> Result<(), Error> {
     // A subscription that is paid once, and has begun, has no further period.
-    let is_over = next.renews_at.is_none() && next.status != Pending;
+    let has_begun = billing(next).current_period_start.is_some();
+    let is_over = next.renews_at.is_none() && has_begun;
     if next.status == Expired || is_over {
         let from = next.status.as_str();
         let to = "one with a discount";

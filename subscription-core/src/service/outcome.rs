@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::events::{Change, Subject};
 use crate::payments::{Payment, PaymentStatus, RequestedPayment};
 use crate::store::{
-    ChangeSet, Direction, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
+    ChangeSet, Direction, Key, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
     UniqueValue,
 };
 use crate::subscriptions::{Discount, ManagedBy, Subscription, SubscriptionStatus};
@@ -146,6 +146,20 @@ impl SubscriptionService {
         subscription
     }
 
+    /// Takes the steps that are due, and fails with a conflict if there is one: then the service decides again, on the
+    /// subscription after these steps.
+    pub(crate) async fn without_due_steps(
+        &self,
+        current: &Arc<Subscription>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        if self.rules().step(current, now).is_none() {
+            return Ok(());
+        }
+        self.take_due_steps(Arc::clone(current)).await;
+        Err(StoreError::Conflict(Key::Subscription(current.id)).into())
+    }
+
     /// The change set of a step.
     pub(crate) async fn step_set(
         &self,
@@ -202,11 +216,12 @@ impl RuleDecision {
     /// The start of the period that a step requests a payment for, or pays with credit or by a discount; `None` if it
     /// does neither.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
-        let is_charged = self.ask.is_some() || self.subscription.credit() != before.credit();
         let start = self.subscription.billing.as_ref()?.current_period_start;
         let begins = before.billing.as_ref().is_none_or(|it| it.current_period_start != start);
-        let is_reduced = begins && self.subscription.discount() != before.discount();
-        start.filter(|_| is_charged || is_reduced)
+        let is_charged = self.ask.is_some()
+            || self.subscription.credit() != before.credit()
+            || self.subscription.discount() != before.discount();
+        start.filter(|_| begins && is_charged)
     }
 
     /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit nor
@@ -218,7 +233,7 @@ impl RuleDecision {
         if let Some(billing) = &mut self.subscription.billing {
             billing.credit = before.credit().unwrap_or_default();
             billing.discount = before.discount().map(|it| Discount { applied: false, ..it });
-            if let Some(gross) = gross.filter(|_| billing.discount.is_some()) {
+            if let Some(gross) = gross {
                 let digits = billing.currency.map_or(0, Currency::digits);
                 billing.period_value = gross.with_digits(digits);
             }

@@ -83,6 +83,10 @@ impl SubscriptionService {
         let decide = |current: Arc<Subscription>, now| async move {
             let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
             let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
+            // A discount is for the periods that have not begun, even if the clock is late.
+            if matches!(action, Action::GiveDiscount(_) | Action::RemoveDiscount) {
+                self.without_due_steps(&current, now).await?;
+            }
             let outcome = self.rules().act(&current, action, now)?;
             Ok(outcome.map(|outcome| (outcome, ChangeSet::default())))
         };

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::plans::{Percent, Reduction};
 use crate::values::decimal::whole_number;
 use crate::values::input::amount;
-use crate::values::{Amount, FaultCode, Fields, InputError, InvalidValue};
+use crate::values::{Amount, Currency, FaultCode, Fields, InputError, InvalidValue};
 
 /// The largest number of periods of a discount.
 const PERIODS_MAX: u32 = 120;
@@ -40,12 +40,18 @@ impl Discount {
         ShownDiscount { percent, amount, periods, periods_left: self.periods_left(), applied }
     }
 
-    /// True if the numbers are within the limits, so that the discount can come from this service.
-    pub(crate) fn is_sound(&self) -> bool {
-        let is_positive = !matches!(self.off, Reduction::Amount(amount) if amount.is_zero());
+    /// True if the numbers are within the limits, so that the discount can come from this service. An amount has at most
+    /// the digits of the currency.
+    pub(crate) fn is_sound(&self, currency: Option<Currency>) -> bool {
+        let fits =
+            |amount: Amount| currency.is_none_or(|it| amount.fraction_digits() <= it.digits());
+        let is_amount = match self.off {
+            Reduction::Percent(_) => true,
+            Reduction::Amount(amount) => !amount.is_zero() && fits(amount),
+        };
         let counts =
             self.periods.is_none_or(|it| (1..=PERIODS_MAX).contains(&it) && self.used <= it);
-        is_positive && counts
+        is_amount && counts
     }
 }
 

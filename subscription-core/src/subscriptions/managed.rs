@@ -131,8 +131,9 @@ impl Subscription {
         if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
             faults.push(trial_before_start());
         }
-        if billing.discount.is_some_and(|it| !it.is_sound()) {
-            let message = "must have 1 to 120 periods, or null, and no more used than that";
+        if billing.discount.is_some_and(|it| !it.is_sound(billing.currency)) {
+            let message =
+                "must fit the currency, have 1 to 120 periods or null, and use at most those";
             faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
         }
     }

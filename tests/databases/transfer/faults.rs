@@ -105,6 +105,14 @@ const ASKED: &str = r#"{"kind":"renewal","period_start":"2025-01-31T00:00:00Z","
 /// The billing fields of a subscription that is scheduled to change its plan.
 const SCHEDULED: &str = r#"{"scheduled_change":{"change_plan":{"subscription_plan_id":"PLAN","billing_cycle":"monthly","price":1,"currency":"EUR","quantity":1}}}"#;
 
+/// The billing fields of a subscription with a discount.
+fn discounted(periods: &str, amount: &str, used: u32) -> Value {
+    let discount = format!(
+        r#"{{"off":{{"amount":{amount}}},"periods":{periods},"used":{used},"applied":false}}"#
+    );
+    json!(format!(r#"{{"price":10.00,"currency":"USD","discount":{discount}}}"#))
+}
+
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 
 async fn all_at_once(store: &impl Movable) {
@@ -188,6 +196,41 @@ fn of_subscriptions() -> Vec<Case> {
         (
             vec![(line, "managed_by", json!("provider")), (line, "billing", json!(due))],
             "line 3: next_action_at must be null: managed_by is provider",
+        ),
+        (
+            vec![
+                (line, "managed_by", json!("clock")),
+                (line, "billing", discounted("3", "1.00", 4)),
+            ],
+            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
+        ),
+        (
+            vec![
+                (line, "managed_by", json!("clock")),
+                (line, "billing", discounted("121", "1", 0)),
+            ],
+            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
+        ),
+        (
+            vec![
+                (line, "managed_by", json!("clock")),
+                (line, "billing", discounted("null", "1.001", 0)),
+            ],
+            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
+        ),
+        (
+            vec![
+                (line, "managed_by", json!("clock")),
+                (line, "billing", discounted("1", "0.00", 0)),
+            ],
+            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
+        ),
+        (
+            vec![
+                (line, "managed_by", json!("provider")),
+                (line, "billing", discounted("1", "1", 0)),
+            ],
+            "line 3: discount is only for a subscription that the clock bills",
         ),
         (
             vec![(line, "billing", json!(SCHEDULED.replace("PLAN", NOBODY)))],

@@ -1,11 +1,12 @@
 //! Discounts: worked lives with the amounts that they charge, and what gives or ends a discount.
 
 use rust_decimal::Decimal;
-use subscription_core::billing::Policy;
+use subscription_core::billing::{Activation, Policy};
 use subscription_core::plans::Reduction;
 use subscription_core::{
     Action, Amount, Conflict, Effective, Error, Field, LineKind, NewDiscount, NewSubscription,
-    PaymentStatus, Plan, PlanChange, Quantity, Quote, SubscriptionChanges, SubscriptionStatus,
+    PaymentStatus, Plan, PlanChange, Quantity, Quote, SeededRandomness, SubscriptionChanges,
+    SubscriptionStatus, UserId,
 };
 use test_support::billing::life::other_plan;
 use test_support::billing::{Life, invariants};
@@ -265,7 +266,11 @@ fn more_seats_keep_it() {
 #[test]
 fn the_credit_pays_what_the_discount_leaves() {
     let credit = |new: &mut NewSubscription| new.credit = Some(of("11.00"));
-    let life = life("10.00", "monthly", START, percent("20", FOR_EVER), credit);
+    let mut life = life("10.00", "monthly", START, percent("20", FOR_EVER), credit);
+    paying_until(&mut life, "2026-05-15T00:00:00Z");
+    let lines = life.payments.last().unwrap().lines().unwrap();
+    let lines: Vec<_> = lines.iter().map(|line| format!("{} {}", line.kind, line.amount)).collect();
+    assert_eq!(lines, ["period 10.00", "discount 2.00", "balance 3.00"]);
     charges(life, "2026-06-15T00:00:00Z", "05-01 5.00, 06-01 8.00");
 }
 
@@ -325,6 +330,15 @@ fn there_is_one_discount_and_only_where_a_period_follows() {
     let mut once = life("10.00", "one_time", START, None, |_| {});
     let begun = once.act(Action::GiveDiscount(percent("50", 1)));
     assert!(matches!(begun, Err(Error::Conflict(Conflict::Transition(_)))), "{begun:?}");
+    let policy = Policy::default().with_activation(Activation::OnPayment);
+    let mut waiting = Life::by(policy, "one_time", START, |_| {}).unwrap();
+    assert_eq!(waiting.status(), SubscriptionStatus::Pending);
+    let begun = waiting.act(Action::GiveDiscount(percent("50", 1)));
+    assert!(matches!(begun, Err(Error::Conflict(Conflict::Transition(_)))), "{begun:?}");
+    let ahead = |new: &mut NewSubscription| new.starts_at = Some(at("2026-04-02T00:00:00Z"));
+    let mut ahead = Life::by(Policy::default(), "one_time", START, ahead).unwrap();
+    ahead.act(Action::GiveDiscount(percent("50", 1))).unwrap();
+    charges(ahead, "2026-04-03T00:00:00Z", "04-02 5.00");
     held.act(Action::Cancel(Some(Effective::Now))).unwrap();
     let over = held.act(Action::GiveDiscount(percent("50", 1)));
     assert!(matches!(over, Err(Error::Conflict(Conflict::Transition(_)))), "{over:?}");
@@ -345,4 +359,27 @@ fn a_quote_says_what_becomes_of_it() {
     assert_eq!(ended.next_amount.unwrap().to_string(), "20.00");
     let lines = kept.lines.iter().map(|line| line.kind).collect::<Vec<_>>();
     assert_eq!(lines, [LineKind::Change, LineKind::Discount, LineKind::Unused]);
+}
+
+/// The JSON of the input is its fingerprint under an idempotency key: a repeated request may meet the release before.
+#[test]
+fn an_input_without_a_discount_has_the_fingerprint_that_it_had() {
+    let plan = test_support::billing::life::plan(of("monthly"), None).id;
+    let user = UserId::new(at(START), &SeededRandomness::new(1)).unwrap();
+    let new = NewSubscription::new(user, plan);
+    let without = serde_json::to_value(&new).unwrap();
+    assert_eq!(without.get("discount"), None);
+    let with = NewSubscription { discount: Some(percent("50", 1)), ..new };
+    assert!(serde_json::to_value(&with).unwrap().get("discount").is_some());
+}
+
+/// A later release may add fields. A field that is not there has its default.
+#[test]
+fn a_stored_discount_is_read_with_fields_of_a_later_release() {
+    let text =
+        r#"{"discount":{"off":{"percent":20.00},"periods":3,"used":1,"applied":true,"since":"x"}}"#;
+    let read: subscription_core::BillingState = text.parse().unwrap();
+    let discount = read.discount.unwrap();
+    assert_eq!((discount.off, discount.periods_left()), (percent("20.00", 3).off, Some(2)));
+    assert!(discount.applied);
 }

@@ -1,6 +1,7 @@
 //! The rules of billing: pure functions, without service and store.
 
 mod creation;
+mod discount_properties;
 mod discounts;
 mod golden;
 mod grid;

@@ -182,3 +182,107 @@ async fn its_event_names_the_field() {
     assert_eq!(last["type"], json!("subscription.updated"));
     assert_eq!(last["change"]["fields"], json!(["discount"]));
 }
+
+impl Shop {
+    async fn set_clock(&self, at: &str) {
+        self.world.auth.clock.set(of(at));
+    }
+
+    /// Lets the due steps be taken, and returns the amounts of all payments, the oldest first.
+    async fn charged(&self) -> Value {
+        self.put(&path_of(&self.held), r#"{"metadata":{"seen":"now"}}"#).await;
+        self.put(&path_of(&self.held), r#"{"metadata":null}"#).await;
+        let payments = payments(&self.world, &self.held).await;
+        payments.iter().map(|payment| payment["amount"].clone()).collect()
+    }
+}
+
+/// The change of plan rewrites a credit of 0.00, which is no charge for the running period.
+#[tokio::test]
+async fn a_scheduled_plan_ends_it_if_the_credit_is_used_up() {
+    let shop = Shop::new().await;
+    shop.post("discount", &[], r#"{"percent":50,"periods":null}"#).await;
+    shop.put(&path_of(&shop.held), r#"{"credit":"0.00"}"#).await;
+    let later = shop.to_pro(&json!({ "effective": "period_end" }));
+    assert_eq!(shop.execute(&later).await.status, 200);
+
+    shop.set_clock("2026-05-02T00:00:00Z").await;
+    let preview = shop.post("change-plan/preview", &[], r#"{"quantity":2}"#).await;
+
+    // The first of May asks for a payment, so the change is refused until it is made.
+    assert_eq!(preview.problem(), problem(409, "payment_open"));
+    assert_eq!(shop.charged().await, json!([9.99, 29.99]));
+    assert_eq!(shop.read().await["discount"], Value::Null);
+}
+
+/// A discount is for the periods that have not begun, even if nobody has taken the step that begins them.
+#[tokio::test]
+async fn one_that_is_given_or_removed_after_a_renewal_is_for_the_next_one() {
+    let shop = Shop::new().await;
+    shop.set_clock("2026-05-01T00:00:03Z").await;
+
+    let given = shop.post("discount", &[], r#"{"percent":50,"periods":3}"#).await.json();
+
+    assert_eq!(text(&given["current_period_start"]), "2026-05-01T00:00:00.000000Z");
+    assert_eq!(given["discount"]["applied"], json!(false));
+    shop.set_clock("2026-06-01T00:00:00Z").await;
+    assert_eq!(shop.charged().await, json!([9.99, 9.99, 4.99]));
+
+    shop.set_clock("2026-07-01T00:00:03Z").await;
+    let path = format!("{}/discount", path_of(&shop.held));
+    let version = format!("\"{}\"", shop.read().await["version"]);
+    let stale = [("if-match", version.as_str())];
+    let stale = shop.world.server("DELETE", &path, &stale, "").await;
+    assert_eq!(stale.status, 412, "the renewal has changed the version");
+    assert_eq!(shop.world.server("DELETE", &path, &[], "").await.status, 204);
+    shop.set_clock("2026-08-01T00:00:00Z").await;
+    assert_eq!(shop.charged().await, json!([9.99, 9.99, 4.99, 4.99, 9.99]));
+}
+
+/// Life 20 of the design.
+#[tokio::test]
+async fn after_a_period_that_an_imported_payment_has_paid_it_goes_on() {
+    let world = HttpWorld::new().await;
+    world.auth.clock.set(of("2026-04-01T00:00:00Z"));
+    let pro = plan(&world, "pro", "10.00", &json!({})).await;
+    let half = json!({ "discount": { "percent": 50, "periods": 2 } });
+    let held = subscribe(&world, &pro, &half).await.json();
+    let paid = json!({
+        "subscription_id": held["id"], "amount": "10.00", "currency": "USD", "status": "succeeded",
+        "kind": "renewal", "period_start": held["renews_at"], "period_end": "2026-06-01T00:00:00Z",
+    });
+    world.made("/subscription-payments", &paid).await;
+    let shop = Shop { world, held, pro };
+
+    for day in ["2026-05-01", "2026-06-01", "2026-07-01"] {
+        shop.set_clock(&format!("{day}T00:00:00Z")).await;
+        shop.charged().await;
+    }
+
+    let mut payments = payments(&shop.world, &shop.held).await;
+    payments.sort_by_key(|payment| text(&payment["period_start"]).to_owned());
+    let of = |name: &str| payments.iter().map(|payment| payment[name].clone()).collect::<Value>();
+    let starts = of("period_start").to_string();
+    for day in ["2026-04-01", "2026-05-01", "2026-06-01", "2026-07-01"] {
+        assert!(starts.contains(day), "{starts}");
+    }
+    assert_eq!(of("amount"), json!([5.00, 10.00, 5.00, 10.00]));
+}
+
+#[tokio::test]
+async fn a_key_that_is_sent_again_gives_nothing_more() {
+    let shop = Shop::new().await;
+    let half = r#"{"percent":50,"periods":1}"#;
+    let key = [("idempotency-key", "offer-1")];
+    let first = shop.post("discount", &key, half).await;
+    let path = format!("{}/discount", path_of(&shop.held));
+    shop.world.server("DELETE", &path, &[], "").await;
+
+    let again = shop.post("discount", &key, half).await;
+
+    assert_eq!((again.status, again.header("idempotency-replayed")), (200, Some("true")));
+    assert_eq!(again.json()["version"], first.json()["version"]);
+    assert_eq!(shop.read().await["discount"], Value::Null);
+    let other = shop.post("discount", &key, r#"{"percent":60,"periods":1}"#).await;
+    assert_eq!(other.problem(), problem(422, "idempotency_key_reused"));
+}

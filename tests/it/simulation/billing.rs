@@ -7,11 +7,12 @@ use test_support::simulation::billing::broken::Fault;
 use test_support::simulation::billing::invariants::{self, NOTHING_DUE_RESTS};
 use test_support::simulation::billing::twins;
 use test_support::simulation::billing::world::BillingSimulation;
+use test_support::simulation::invariants::Broken;
 
 use super::in_memory;
 
 /// How many runs look for a fault. The first that finds it is the last.
-const RUNS_MAX: u64 = 30;
+const RUNS_MAX: u64 = 60;
 
 #[tokio::test]
 async fn random_lives_by_the_clock_keep_every_invariant() {
@@ -37,6 +38,14 @@ async fn a_life_that_is_advanced_late_is_billed_as_one_that_is_advanced_in_time(
 async fn a_price_times_a_quantity_asks_for_what_their_product_asks_for() {
     for seed in seeds(10) {
         let compared = twins::quantity_multiplies(seed, None).await;
+        assert!(compared.is_ok(), "{}", compared.unwrap_err());
+    }
+}
+
+#[tokio::test]
+async fn a_discount_changes_no_period_and_reduces_its_first_ones() {
+    for seed in seeds(10) {
+        let compared = twins::discounted_twin(seed, None).await;
         assert!(compared.is_ok(), "{}", compared.unwrap_err());
     }
 }
@@ -74,6 +83,18 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::ForgetsSettlements, "credit_is_paid_for"),
         (Fault::LiftsEnds, "fixed_ends_stay"),
         (Fault::WaitsForEver, "nothing_waits_for_ever"),
+        (Fault::RoundsPerUnit, "lines_add_up"),
+        (Fault::PricesBeforeTheChange, "lines_add_up"),
+        (Fault::RebuildsBasis, "basis_never_changes"),
+        (Fault::CountsEveryStart, "reduced_periods_are_counted"),
+        (Fault::CountsSkips, "reduced_periods_are_counted"),
+        (Fault::CountsMonths, "reduced_periods_are_counted"),
+        (Fault::ValuesAtGross, "credit_within_paid"),
+        (Fault::ForgetsApplied, "free_by_discount_continues"),
+        (Fault::KeepsDiscount, "other_terms_end_it"),
+        (Fault::KeepsScheduledDiscount, "other_terms_end_it"),
+        (Fault::EndsDiscountEarly, "other_terms_end_it"),
+        (Fault::ChargesGross, "preview_is_execution"),
     ];
     for (fault, invariant) in cases {
         let mut found = false;
@@ -92,19 +113,27 @@ async fn a_planted_fault_is_found_by_each_invariant() {
     assert_eq!(broken, named.collect(), "every invariant has a fault that it finds");
 }
 
-#[tokio::test]
-async fn a_planted_fault_is_found_where_lives_are_compared() {
-    let (mut late, mut priced) = (false, false);
+/// True if one of the runs of a comparison finds a fault.
+async fn is_found<C: Future<Output = Result<(), Broken>>>(compare: impl Fn(u64) -> C) -> bool {
     for seed in 1..=RUNS_MAX {
-        late |= twins::late_is_punctual(seed, Some(Fault::SkipsEverything)).await.is_err();
-        priced |= twins::quantity_multiplies(seed, Some(Fault::IgnoresQuantity)).await.is_err();
-        if late && priced {
-            break;
+        if compare(seed).await.is_err() {
+            return true;
         }
     }
+    false
+}
 
-    assert!(late, "skipped periods are not found");
-    assert!(priced, "a quantity that is ignored is not found");
+#[tokio::test]
+async fn a_planted_fault_is_found_where_lives_are_compared() {
+    for fault in [Fault::SkipsEverything, Fault::CountsMonths] {
+        assert!(is_found(|seed| twins::late_is_punctual(seed, Some(fault))).await, "{fault:?}");
+    }
+    for fault in [Fault::IgnoresQuantity, Fault::RoundsPerUnit] {
+        assert!(is_found(|seed| twins::quantity_multiplies(seed, Some(fault))).await, "{fault:?}");
+    }
+    for fault in [Fault::DiscountsAfterBalance, Fault::CountsMonths, Fault::ChargesGross] {
+        assert!(is_found(|seed| twins::discounted_twin(seed, Some(fault))).await, "{fault:?}");
+    }
 }
 
 /// A simulation that never gets into trouble would keep every invariant as well.
@@ -121,6 +150,7 @@ async fn random_lives_by_the_clock_meet_every_refusal_and_kind_of_plan_change() 
     let expected = [
         "change_scheduled",
         "currency_mismatch",
+        "discount_exists",
         "invalid_transition",
         "managed_by_caller",
         "managed_by_clock",

@@ -6,6 +6,9 @@
 //! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
 //! | [`every_period_is_asked_for`] | its payment is price x quantity minus used credit; none if that is 0 |
 //! | [`money_adds_up`] | requested + used credit = value of the periods + positive nets; credit = given - used |
+//! | [`lines_add_up`] | the lines are those that the record before the step leads to, and add up to the amount |
+//! | [`basis_never_changes`] | no report and no retry changes what an amount was computed from |
+//! | [`reduced_periods_are_counted`] | the discount counts the started periods that it reduced, and nothing else |
 //! | [`preview_is_execution`] | the payment, the credit and the start of a change of plan are those of its quote |
 //! | [`on_the_grid`] | a period starts a whole number of cycles after the anchor, and is one cycle long |
 //! | [`skips_are_bounded`] | a catch-up bills at most the maximum of missed periods and the running one |
@@ -18,16 +21,19 @@
 
 use std::collections::BTreeSet;
 
-use rust_decimal::{Decimal, RoundingStrategy};
+use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at, step};
 use subscription_core::events::Change;
 use subscription_core::payments::PaymentKind;
-use subscription_core::plans::Reduction;
 use subscription_core::{
-    BillingCycle, Currency, Line, LineKind, Payment, PaymentRequest, Quote, StepKind, Subscription,
+    BillingCycle, Currency, LineKind, Payment, PaymentRequest, Quote, StepKind, Subscription,
     SubscriptionStatus, Timestamp,
 };
 
+use super::amounts::{
+    Charged, adds_up, line, of_change, of_next_period, of_period, off_by, reduction, rows, sum,
+    unused,
+};
 use super::life::{By, Life, Write};
 use crate::simulation::invariants::Broken;
 
@@ -40,6 +46,9 @@ pub fn all(life: &Life) -> Verdict {
     no_period_is_asked_twice(payments)?;
     every_period_is_asked_for(writes)?;
     money_adds_up(writes, payments)?;
+    lines_add_up(writes)?;
+    basis_never_changes(writes, payments)?;
+    reduced_periods_are_counted(writes)?;
     preview_is_execution(writes)?;
     on_the_grid(writes)?;
     skips_are_bounded(writes, policy)?;
@@ -69,17 +78,6 @@ fn value(subscription: &Subscription) -> Decimal {
     let applied = subscription.discount().filter(|discount| discount.applied);
     let digits = subscription.currency().map_or(0, Currency::digits);
     applied.map_or(gross, |discount| gross - reduction(discount.off, gross, digits))
-}
-
-/// What a discount takes off the price of a whole period, computed without the rules of billing.
-pub fn reduction(off: Reduction, gross: Decimal, digits: u32) -> Decimal {
-    match off {
-        Reduction::Amount(amount) => amount.value().min(gross),
-        Reduction::Percent(percent) => {
-            let exact = gross * percent.value() / Decimal::ONE_HUNDRED;
-            exact.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)
-        }
-    }
 }
 
 /// The writes that start a period or a trial.
@@ -248,16 +246,88 @@ fn is_taken_back(write: &Write, less: Decimal) -> bool {
 
 /// The charges of a quote minus the unused part of the old period, before the balance.
 pub fn net(quote: &Quote) -> Decimal {
-    sum(quote.lines.iter().filter(|line| line.kind != LineKind::Balance))
+    let mut rows = rows(&quote.lines);
+    rows.retain(|(kind, _)| *kind != LineKind::Balance);
+    sum(&rows)
 }
 
-/// The sum of lines.
-pub fn sum<'l>(lines: impl IntoIterator<Item = &'l Line>) -> Decimal {
-    let signed = |line: &Line| {
-        let adds = matches!(line.kind, LineKind::Period | LineKind::Change);
-        if adds { line.amount.value() } else { -line.amount.value() }
-    };
-    lines.into_iter().map(signed).sum()
+/// The charge that a write must make, computed from the record before it. `None` if it charges nothing: it neither
+/// starts a period that must be paid nor settles a change of plan.
+fn expected(write: &Write) -> Option<Charged> {
+    let after = &write.after;
+    let terms = after.terms()?;
+    if let (Some(quote), Some(before)) = (&write.quote, &write.before) {
+        return of_change(before, &terms, quote.at).filter(|_| !quote.lines.is_empty());
+    }
+    paid_starts(std::slice::from_ref(write)).next()?;
+    match &write.before {
+        Some(before) => of_next_period(before),
+        // The credit before a creation is the credit that is left, and what the first payment has used.
+        None => {
+            let used = write.ask.as_ref().map_or(Vec::new(), |ask| rows(&ask.basis.lines()));
+            let before = credit(after) + line(&used, LineKind::Balance);
+            Some(of_period(&terms, after.discount().map(unused), before))
+        }
+    }
+}
+
+pub fn lines_add_up(writes: &[Write]) -> Verdict {
+    for write in writes {
+        if let Some(quote) = &write.quote
+            && (!adds_up(quote)
+                || expected(write).is_some_and(|charged| charged.lines != rows(&quote.lines)))
+        {
+            return broken("lines_add_up", write);
+        }
+        let Some(ask) = &write.ask else { continue };
+        let Some(charged) = expected(write) else { return broken("lines_add_up", write) };
+        let basis = &ask.basis;
+        let lines = rows(&basis.lines());
+        let terms = write.after.terms();
+        let of_terms = terms.is_some_and(|terms| {
+            (basis.plan, basis.price.value(), basis.quantity)
+                == (terms.subscription_plan_id, terms.price.value(), terms.quantity.get())
+        });
+        let right = of_terms
+            && sum(&lines) == ask.amount.value()
+            && lines == charged.lines
+            && basis.discount == off_by(&lines, charged.discount);
+        if !right {
+            return broken("lines_add_up", &(charged, write));
+        }
+    }
+    Ok(())
+}
+
+pub fn basis_never_changes(writes: &[Write], payments: &[Payment]) -> Verdict {
+    let asked = writes.iter().filter_map(|write| write.ask.as_ref());
+    for (ask, payment) in asked.zip(payments) {
+        let basis = payment.asked.as_ref().and_then(|asked| asked.basis.as_ref());
+        if basis != Some(&ask.basis) {
+            return broken("basis_never_changes", &(ask, payment));
+        }
+    }
+    Ok(())
+}
+
+pub fn reduced_periods_are_counted(writes: &[Write]) -> Verdict {
+    for write in writes {
+        let after = write.after.discount();
+        let before = write.before.as_ref().and_then(Subscription::discount);
+        let right = match expected(write) {
+            Some(charged) => after == charged.discount,
+            // One that is given has reduced nothing yet. Another write drops it, or leaves it as it is.
+            None => match (before, after) {
+                (_, None) => true,
+                (Some(before), Some(after)) => before == after,
+                (None, Some(given)) => write.before.is_none() || given == unused(given),
+            },
+        };
+        if !right || after.is_some_and(|it| it.periods.is_some_and(|periods| it.used > periods)) {
+            return broken("reduced_periods_are_counted", write);
+        }
+    }
+    Ok(())
 }
 
 pub fn preview_is_execution(writes: &[Write]) -> Verdict {

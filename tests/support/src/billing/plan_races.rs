@@ -11,12 +11,13 @@ use std::time::Duration;
 use subscription_core::billing::Billing;
 use subscription_core::subscriptions::ScheduledChange;
 use subscription_core::{
-    Action, BillingCycle, Clock as _, Effective, Error, ManualClock, NewSubscription,
-    PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanChanges, Quantity, Store,
-    Subscription, SubscriptionId,
+    Action, BillingCycle, Clock as _, Discount, Effective, Error, ManualClock, NewDiscount,
+    NewSubscription, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanChanges,
+    Quantity, Store, Subscription, SubscriptionId,
 };
 use tokio::task::JoinSet;
 
+use super::amounts::{amount, percent};
 use super::races::{Instances, SUBSCRIPTIONS, billing, monthly};
 
 /// An operation on a subscription.
@@ -40,13 +41,18 @@ enum Operation {
     Report(PaymentStatus),
     /// The price of the plan for 20 changes to 30.
     EditPlan,
+    /// A discount of 50 % for two periods is given.
+    GiveDiscount,
+    /// A discount of 1 for ever is given.
+    GiveAmount,
+    RemoveDiscount,
 }
 
 /// The races: two operations, and the credit of the subscriptions before them.
-const RACES: [(Operation, Operation, &str); 15] = {
+const RACES: [(Operation, Operation, &str); 22] = {
     use Operation::{
-        Act, Advance, Downgrade, DowngradeLater, EditPlan, Report, ThreeUnits, Upgrade,
-        UpgradeLater, Yearly,
+        Act, Advance, Downgrade, DowngradeLater, EditPlan, GiveAmount, GiveDiscount,
+        RemoveDiscount, Report, ThreeUnits, Upgrade, UpgradeLater, Yearly,
     };
     [
         (Upgrade, Advance, "0"),
@@ -64,6 +70,13 @@ const RACES: [(Operation, Operation, &str); 15] = {
         (Upgrade, Report(PaymentStatus::Failed), "0"),
         (Upgrade, Report(PaymentStatus::Refunded), "0"),
         (Upgrade, EditPlan, "0"),
+        (GiveDiscount, Advance, "0"),
+        (GiveDiscount, Advance, "100"),
+        (GiveDiscount, Upgrade, "0"),
+        (GiveDiscount, UpgradeLater, "0"),
+        (GiveDiscount, ThreeUnits, "0"),
+        (GiveDiscount, GiveAmount, "0"),
+        (GiveDiscount, RemoveDiscount, "0"),
     ]
 };
 
@@ -85,6 +98,7 @@ struct End {
     cycle: BillingCycle,
     renews_at: String,
     credit: String,
+    discount: Option<Discount>,
     scheduled: Option<usize>,
     pauses: bool,
     /// Kind, start, amount and status.
@@ -177,6 +191,16 @@ impl World {
                 return;
             }
             Operation::Act(action) => return allow(billing.service().act(id, action).await),
+            Operation::GiveDiscount => return give(billing, id, percent("50", Some(2))).await,
+            Operation::GiveAmount => return give(billing, id, amount("1", None)).await,
+            Operation::RemoveDiscount => {
+                let removed = billing.service().act(id, Action::RemoveDiscount).await;
+                // There may be no discount yet.
+                return allow(removed.map(drop).or_else(|error| match error {
+                    Error::NotFound { .. } => Ok(()),
+                    error => Err(error),
+                }));
+            }
             Operation::Report(status) => {
                 let report = PaymentChanges::status(status);
                 let payment = payment.unwrap();
@@ -227,6 +251,7 @@ impl World {
             cycle: held.billing_cycle,
             renews_at: format!("{:?}", held.renews_at),
             credit: format!("{:?}", held.credit()),
+            discount: held.discount(),
             scheduled: match scheduled {
                 Some(ScheduledChange::ChangePlan(terms)) => Some(plan(terms.subscription_plan_id)),
                 Some(ScheduledChange::Pause { .. }) | None => None,
@@ -235,6 +260,10 @@ impl World {
             payments,
         }
     }
+}
+
+async fn give(billing: &Billing, id: SubscriptionId, discount: NewDiscount) {
+    allow(billing.service().act(id, Action::GiveDiscount(discount)).await);
 }
 
 /// Panics if the error is not a refusal by the rules.

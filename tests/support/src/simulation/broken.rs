@@ -11,7 +11,7 @@ use subscription_core::store::{
     ChangeSet, EventPage, EventQuery, Guard, Key, Page, Query, Record, StoreError, Unique,
     UniqueValue,
 };
-use subscription_core::{Amount, MemoryStore, Store, Version};
+use subscription_core::{Amount, MemoryStore, Store, Subscription, SubscriptionId, Version};
 
 /// The fault of a broken store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,14 @@ pub enum Breakage {
     ForgetsSettlements,
     /// The credit is lost in a change of plan.
     LosesCredit,
+    /// The payment for a change of plan stores the price before the change.
+    PricesBeforeTheChange,
+    /// A second attempt of a payment loses what its amount was computed from.
+    RebuildsBasis,
+    /// A change of plan with immediate effect keeps the discount.
+    KeepsDiscount,
+    /// A scheduled change of plan ends the discount when it is scheduled.
+    EndsDiscountEarly,
 }
 
 /// A store that is broken in one way.
@@ -99,6 +107,56 @@ impl<S: Store> BrokenStore<S> {
                 _ => {}
             }
         }
+    }
+
+    /// Breaks the amounts and the discount of a change set.
+    async fn break_amounts(&self, changes: &mut ChangeSet) -> Result<(), StoreError> {
+        let is_change = |change: &Change| matches!(change, Change::PlanChanged { .. });
+        let changes_plan = changes.events.iter().any(|event| is_change(&event.change));
+        for write in &mut changes.writes {
+            match (self.breakage, write) {
+                (Breakage::PricesBeforeTheChange, Record::Payment(payment)) if changes_plan => {
+                    let before = self.stored(payment.subscription_id).await?;
+                    let payment = Arc::make_mut(payment);
+                    let asked = payment.asked.as_mut();
+                    if let Some(basis) = asked.and_then(|asked| asked.basis.as_mut())
+                        && let Some(price) = before.and_then(|before| before.price())
+                    {
+                        basis.price = price;
+                    }
+                }
+                (Breakage::RebuildsBasis, Record::Payment(payment)) => {
+                    if let Some(asked) = &mut Arc::make_mut(payment).asked
+                        && asked.attempt > 1
+                    {
+                        asked.basis = None;
+                    }
+                }
+                (Breakage::KeepsDiscount, Record::Subscription(held)) if changes_plan => {
+                    let before = self.stored(held.id).await?;
+                    let before = before.and_then(|before| before.discount());
+                    if let Some(billing) = &mut Arc::make_mut(held).billing {
+                        billing.discount = billing.discount.or(before);
+                    }
+                }
+                (Breakage::EndsDiscountEarly, Record::Subscription(held))
+                    if held.scheduled_plan_id().is_some() =>
+                {
+                    if let Some(billing) = &mut Arc::make_mut(held).billing {
+                        billing.discount = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The subscription before a commit.
+    async fn stored(&self, id: SubscriptionId) -> Result<Option<Arc<Subscription>>, StoreError> {
+        let found = self.inner.get(&Key::Subscription(id)).await?;
+        let Some(Record::Subscription(held)) = found else { return Ok(None) };
+        Ok(Some(held))
     }
 
     /// Breaks the commit of a change of plan.
@@ -200,6 +258,10 @@ impl<S: Store> Store for BrokenStore<S> {
                 self.break_plan_change(&mut changes);
             }
             Breakage::KeysByPayment | Breakage::ForgetsSettlements => self.forget(&mut changes),
+            Breakage::PricesBeforeTheChange
+            | Breakage::RebuildsBasis
+            | Breakage::KeepsDiscount
+            | Breakage::EndsDiscountEarly => self.break_amounts(&mut changes).await?,
             Breakage::CutsPages => {}
             Breakage::AsksTwice => return self.commit_second(changes).await,
         }

@@ -4,13 +4,18 @@
 
 use std::time::Duration;
 
+use rust_decimal::Decimal;
 use subscription_core::billing::{BillingRules, Policy, next_action_at};
+use subscription_core::events::Change;
+use subscription_core::plans::Reduction;
+use subscription_core::subscriptions::Terms;
 use subscription_core::{
-    Action, Amount, Bounded, Error, ManagedBy, OtherPayments, PaymentReport, PaymentStatus, Plan,
-    ReportOutcome, RuleDecision, Rules, Step, StepKind, Subscription, SubscriptionStatus,
-    Timestamp,
+    Action, Amount, Basis, Bounded, Error, Line, LineKind, ManagedBy, OtherPayments, PaymentReport,
+    PaymentStatus, Plan, ReportOutcome, RuleDecision, Rules, Step, StepKind, Subscription,
+    SubscriptionStatus, Timestamp,
 };
 
+use crate::billing::amounts;
 use crate::simulation::broken::Breakage;
 
 /// A fault in the rules of billing, or in the store below them.
@@ -74,6 +79,32 @@ pub enum Fault {
     LiftsEnds,
     /// The clock never checks a subscription again that was past due when the clock took it over.
     WaitsForEver,
+    /// The discount is rounded for each unit.
+    RoundsPerUnit,
+    /// The discount is taken off what the credit has left.
+    DiscountsAfterBalance,
+    /// A renewal costs its full price, although the discount is counted.
+    ChargesGross,
+    /// A reduced period has the value of its full price.
+    ValuesAtGross,
+    /// Started periods use the discount even if it does not reduce them.
+    CountsEveryStart,
+    /// Skipped periods use the discount.
+    CountsSkips,
+    /// Months use the discount, whatever the periods are.
+    CountsMonths,
+    /// The running period does not know that the discount has reduced it.
+    ForgetsApplied,
+    /// A scheduled change of plan keeps the discount.
+    KeepsScheduledDiscount,
+    /// The payment for a change of plan stores the price before the change.
+    PricesBeforeTheChange,
+    /// A second attempt of a payment loses what its amount was computed from.
+    RebuildsBasis,
+    /// A change of plan with immediate effect keeps the discount.
+    KeepsDiscount,
+    /// A scheduled change of plan ends the discount when it is scheduled.
+    EndsDiscountEarly,
 }
 
 impl Fault {
@@ -88,6 +119,10 @@ impl Fault {
             Self::LosesNets => Some(Breakage::LosesCredit),
             Self::KeysByPayment => Some(Breakage::KeysByPayment),
             Self::ForgetsSettlements => Some(Breakage::ForgetsSettlements),
+            Self::PricesBeforeTheChange => Some(Breakage::PricesBeforeTheChange),
+            Self::RebuildsBasis => Some(Breakage::RebuildsBasis),
+            Self::KeepsDiscount => Some(Breakage::KeepsDiscount),
+            Self::EndsDiscountEarly => Some(Breakage::EndsDiscountEarly),
             _ => None,
         }
     }
@@ -189,6 +224,108 @@ impl BrokenRules {
     }
 }
 
+/// A month, as long as [`Fault::CountsMonths`] takes it to be.
+const MONTH: u64 = 30 * 86_400;
+
+impl BrokenRules {
+    /// Breaks the discount of a creation, or of a step of a subscription.
+    fn break_discount(
+        &self,
+        step: Option<(&Subscription, StepKind)>,
+        outcome: &mut RuleDecision,
+        now: Timestamp,
+    ) {
+        let next = &mut outcome.subscription;
+        let Some(terms) = next.terms() else { return };
+        let starts_at = next.starts_at;
+        let starts = match step {
+            Some((_, kind)) => matches!(kind, StepKind::Started | StepKind::PeriodStarted),
+            None => next.status != SubscriptionStatus::Pending || outcome.ask.is_some(),
+        };
+        let Some(billing) = &mut next.billing else { return };
+        if let (Fault::KeepsScheduledDiscount, Some((before, StepKind::PlanChanged))) =
+            (self.fault, step)
+        {
+            billing.discount = before.discount();
+        }
+        let Some(discount) = &mut billing.discount else { return };
+        let periods = discount.periods.unwrap_or(u32::MAX);
+        let off = discount.off;
+        match self.fault {
+            Fault::ForgetsApplied => discount.applied = false,
+            Fault::ValuesAtGross if starts => amounts::forget_reduction(billing, &terms),
+            Fault::CountsEveryStart if starts && !discount.applied => {
+                discount.used = periods.min(discount.used + 1);
+            }
+            Fault::CountsSkips => {
+                if let Change::PeriodsSkipped { count } = outcome.change {
+                    discount.used = periods.min(discount.used.saturating_add(count));
+                }
+            }
+            Fault::CountsMonths if starts => {
+                let months = now.since(starts_at).as_secs() / MONTH;
+                discount.used = periods.min(u32::try_from(months).unwrap_or(periods) + 1);
+            }
+            Fault::ChargesGross if starts && step.is_some() && discount.applied => {
+                reprice(outcome, &terms, |_, _| Decimal::ZERO);
+            }
+            Fault::RoundsPerUnit if starts && discount.applied => {
+                let digits = terms.currency.digits();
+                reprice(outcome, &terms, |_, _| {
+                    let unit = amounts::reduction(off, terms.price.value(), digits);
+                    let percent = matches!(off, Reduction::Percent(_));
+                    unit * if percent { terms.quantity.get().into() } else { Decimal::ONE }
+                });
+            }
+            Fault::DiscountsAfterBalance if starts && discount.applied => {
+                let digits = terms.currency.digits();
+                reprice(outcome, &terms, |gross, credit| {
+                    amounts::reduction(off, (gross - credit).max(Decimal::ZERO), digits)
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Gives the payment of a new period another reduction, which is computed from the price of the period and the credit
+/// before it. Does nothing without a payment.
+fn reprice(
+    outcome: &mut RuleDecision,
+    terms: &Terms,
+    reduction: impl FnOnce(Decimal, Decimal) -> Decimal,
+) {
+    let Some(billing) = &mut outcome.subscription.billing else { return };
+    let Some(ask) = &mut outcome.ask else { return };
+    let used = amounts::line(&amounts::rows(&ask.basis.lines()), LineKind::Balance);
+    let credit = billing.credit.value() + used;
+    let gross = amounts::gross(terms);
+    let reduction = reduction(gross, credit);
+    let value = gross - reduction;
+    let balance = value.min(credit);
+    let amount = |value: Decimal| {
+        let amount = Amount::try_from(value).expect("an amount");
+        amount.with_digits(terms.currency.digits())
+    };
+    let line = |kind, value: Decimal| Line { kind, amount: amount(value) };
+    let lines = [
+        line(LineKind::Period, gross),
+        line(LineKind::Discount, reduction),
+        line(LineKind::Balance, balance),
+    ];
+    let lines = lines.into_iter().filter(|it| it.kind == LineKind::Period || !it.amount.is_zero());
+    let off = ask.basis.discount.filter(|_| !reduction.is_zero());
+    let basis = &ask.basis;
+    ask.basis = Basis::new(basis.plan, basis.price, basis.quantity, off, lines.collect());
+    ask.amount = amount(value - balance);
+    ask.value = amount(value);
+    billing.period_value = amount(value);
+    billing.credit = amount(credit - balance);
+    if ask.amount.is_zero() {
+        outcome.ask = None;
+    }
+}
+
 fn an_hour_after(at: Timestamp) -> Timestamp {
     at.saturating_add(Duration::from_hours(1))
 }
@@ -205,7 +342,9 @@ impl Rules for BrokenRules {
         plan: &Plan,
         now: Timestamp,
     ) -> Result<RuleDecision, Error> {
-        Ok(self.asking(self.rules.create(made, imported, plan, now)?))
+        let mut outcome = self.rules.create(made, imported, plan, now)?;
+        self.break_discount(None, &mut outcome, now);
+        Ok(self.asking(outcome))
     }
 
     fn change(
@@ -292,6 +431,7 @@ impl Rules for BrokenRules {
             return None;
         }
         self.break_step(subscription, step.kind, &mut step.outcome);
+        self.break_discount(Some((subscription, step.kind)), &mut step.outcome, now);
         step.outcome = self.asking(step.outcome);
         Some(step)
     }

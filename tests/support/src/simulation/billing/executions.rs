@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use rust_decimal::{Decimal, RoundingStrategy};
+use rust_decimal::Decimal;
 use subscription_core::events::Change;
 use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
-    Amount, BillingCycle, Currency, Effective, PaymentKind, PlanChange, Proration, Quote,
-    Subscription, SubscriptionStatus, Timestamp, Version,
+    Amount, BillingCycle, Effective, PaymentKind, PlanChange, Proration, Quote, Subscription,
+    SubscriptionStatus, Timestamp, Version,
 };
 
 use super::life::{Life, PeriodStart as _, Written};
+use crate::billing::amounts::{credit, of_change};
 
 /// A change of plan, or a refused attempt.
 #[derive(Debug, Clone)]
@@ -67,26 +68,14 @@ impl Execution {
             let (asked, period_start) = (Decimal::ZERO, before.period_start());
             return Some(Moved { asked, credit, period_value: old, period_start });
         }
-        let new = after.price()?.value() * Decimal::from(after.quantity.get());
-        let rest = |value: Decimal| {
-            let Some((start, end)) = before.current_period_start().zip(before.renews_at) else {
-                return Decimal::ZERO;
-            };
-            let seconds = |from: Timestamp| Decimal::from(end.since(from).as_secs());
-            let part = value * seconds(self.at) / seconds(start);
-            let digits = after.currency().map_or(0, Currency::digits);
-            part.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)
-        };
-        let restarts = before.billing_cycle != after.billing_cycle
-            || before.renews_at.is_none()
-            || old.is_zero() && !new.is_zero();
-        let charge = if restarts { new } else { rest(new) };
-        let net = charge - rest(old);
-        let used = net.max(Decimal::ZERO).min(credit);
-        let given = (-net).max(Decimal::ZERO);
-        let asked = net.max(Decimal::ZERO) - used;
-        let period_start = if restarts { Some(self.at) } else { before.period_start() };
-        Some(Moved { asked, credit: credit - used + given, period_value: new, period_start })
+        let charged = of_change(before, &after.terms()?, self.at)?;
+        let period_start = if charged.restarts { Some(self.at) } else { before.period_start() };
+        Some(Moved {
+            asked: charged.amount,
+            credit: charged.credit,
+            period_value: charged.value,
+            period_start,
+        })
     }
 }
 
@@ -135,7 +124,9 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
     let subscription = &written.subscription;
     same("the amount", written.asked_amount() == due)?;
     if let Some(asked) = written.asked().and_then(|payment| payment.asked.as_ref()) {
-        same("the period", asked.period_end == quote.period_end)?;
+        // A forged quote may name another moment. If the change starts a period, it may cost the same then.
+        let is_forged = execution.at != quote.at;
+        same("the period", is_forged || asked.period_end == quote.period_end)?;
         same("the kind", asked.kind == PaymentKind::Proration)?;
     }
     // After other changes, the price or the end of the trial may differ, if no amount of the agreed quote changes.
@@ -209,10 +200,6 @@ fn terms_after(subscription: &Subscription) -> Option<Terms> {
         currency: subscription.currency()?,
         quantity: subscription.quantity,
     })
-}
-
-fn credit(subscription: &Subscription) -> Decimal {
-    subscription.credit().unwrap_or_default().value()
 }
 
 /// The kinds of changes of plan in a life.

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::{
@@ -12,8 +13,10 @@ use subscription_core::{
     SubscriptionStatus, Timestamp,
 };
 
+use super::discounts;
 use super::executions::{Moved, preview_is_execution};
 use super::life::{Life, PeriodStart as _, Written};
+use crate::billing::amounts::{of_period, unused};
 use crate::simulation::invariants::Broken;
 
 /// The name of an invariant that is checked after the clock has advanced.
@@ -22,7 +25,7 @@ pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
 /// Every invariant that can be checked on a single life.
-pub const ALL: [(&str, Invariant); 22] = [
+pub const ALL: [(&str, Invariant); 28] = [
     ("periods_tile", periods_tile),
     ("no_period_asked_twice", no_period_asked_twice),
     ("every_period_is_asked_for", every_period_is_asked_for),
@@ -45,6 +48,12 @@ pub const ALL: [(&str, Invariant); 22] = [
     ("credit_is_paid_for", credit_is_paid_for),
     ("fixed_ends_stay", fixed_ends_stay),
     ("nothing_waits_for_ever", nothing_waits_for_ever),
+    ("lines_add_up", discounts::lines_add_up),
+    ("basis_never_changes", discounts::basis_never_changes),
+    ("reduced_periods_are_counted", discounts::reduced_periods_are_counted),
+    ("credit_within_paid", discounts::credit_within_paid),
+    ("free_by_discount_continues", discounts::free_by_discount_continues),
+    ("other_terms_end_it", discounts::other_terms_end_it),
 ];
 
 /// Checks every invariant, or only the one that `only` names. The error names the first that does not hold.
@@ -98,7 +107,7 @@ fn story(life: &Life) -> String {
     lines.join("\n")
 }
 
-fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(wrong()) }
 }
 
@@ -146,8 +155,8 @@ fn no_period_asked_twice(life: &Life, _: &Policy) -> Result<(), String> {
     })
 }
 
-/// When a period starts, a payment is requested for price times quantity minus the used credit. No payment is requested
-/// if that is 0.
+/// When a period starts, a payment is requested for price times quantity minus the discount and the used credit. No
+/// payment is requested if that is 0.
 fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
     for (nth, written) in life.versions.iter().enumerate() {
         let before = nth.checked_sub(1).and_then(|before| life.versions.get(before));
@@ -186,9 +195,14 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
                 subscription.version
             )
         })?;
-        let price = billing.price.and_then(|price| price.times(subscription.quantity.get()));
-        ensure(price.is_some_and(|price| price.value() == value), || {
-            format!("version {}: value {value} of price {price:?}", subscription.version)
+        let terms = subscription.terms().ok_or("no terms")?;
+        let discount = match before {
+            Some(before) => before.subscription.discount(),
+            None => subscription.discount().map(unused),
+        };
+        let price = of_period(&terms, discount, Decimal::ZERO).value;
+        ensure(price == value, || {
+            format!("version {}: value {value} of price {price}", subscription.version)
         })?;
         if let Some(asked) = written.asked().and_then(|payment| payment.asked.as_ref()) {
             ensure(Some(asked.period_start) == billing.current_period_start, || {

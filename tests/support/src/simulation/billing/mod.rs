@@ -2,6 +2,7 @@
 //! fails at random.
 
 pub mod broken;
+mod discounts;
 pub mod executions;
 pub mod invariants;
 pub mod life;

@@ -4,17 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rust_decimal::Decimal;
 use subscription_core::billing::{AfterDunning, Billing, Policy};
 use subscription_core::store::{PaymentQuery, StoreExt as _};
 use subscription_core::{
-    Action, Amount, Bounded, Clock, Effective, Error, Field, ManualClock, MemoryStore, NewPlan,
-    NewSubscription, Payment, PaymentChanges, PaymentStatus, PlanChange, PlanId, Quantity, Store,
-    Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp, UserId,
+    Action, Amount, Bounded, Clock, Discount, Effective, Error, Field, ManualClock, MemoryStore,
+    NewPlan, NewSubscription, Payment, PaymentChanges, PaymentStatus, PlanChange, PlanId, Quantity,
+    Store, Subscription, SubscriptionChanges, SubscriptionId, SubscriptionStatus, Timestamp,
+    UserId,
 };
 use uuid::Uuid;
 
 use super::broken::{BrokenRules, Fault};
-use super::world::later;
+use super::world::{later, random_discount};
+use crate::billing::amounts;
 use crate::rng::Rng;
 use crate::service_world::of;
 use crate::simulation::invariants::Broken;
@@ -65,15 +68,24 @@ struct Script {
 }
 
 /// The end of a life.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Lived {
-    /// For each payment the start and the end of its period, and its amount. Retries are not compared, because a late
-    /// clock makes none after the end.
-    asked: Vec<(Timestamp, Option<Timestamp>, Amount)>,
+    asked: Vec<Asked>,
     status: SubscriptionStatus,
     renews_at: Option<Timestamp>,
     ends_at: Option<Timestamp>,
     credit: Option<Amount>,
+    discount: Option<Discount>,
+}
+
+/// A payment. Its retries are not compared, because a late clock makes none after the end.
+#[derive(Debug, Clone, PartialEq)]
+struct Asked {
+    start: Timestamp,
+    end: Option<Timestamp>,
+    amount: Amount,
+    /// The value of the period.
+    value: Amount,
 }
 
 /// Checks that the pace of the clock changes neither periods nor amounts, as long as no more periods are missed than
@@ -102,6 +114,50 @@ pub async fn quantity_multiplies(seed: u64, fault: Option<Fault>) -> Result<(), 
     script.compare("quantity_multiplies", &apart, &whole, pace)
 }
 
+/// Checks that a discount changes no period, and reduces the values of its first periods and no others.
+pub async fn discounted_twin(seed: u64, fault: Option<Fault>) -> Result<(), Broken> {
+    let rng = Rng::new(seed ^ 0xD15C);
+    let mut script = Script::random(seed);
+    // Each life must ask for the same payments: the discount leaves something of each price, and no change of plan or
+    // credit pays for a whole period.
+    let least = |price: Amount| price.value() >= Decimal::ONE;
+    script.acts.retain(|(_, act)| match act {
+        Act::Update(changes) => {
+            let keeps_price = changes.price == Field::Absent;
+            changes.credit.is_none() && (keeps_price || changes.price.or(None).is_some_and(least))
+        }
+        Act::Verb(Action::GiveDiscount(_) | Action::RemoveDiscount) | Act::Change { .. } => false,
+        Act::Verb(_) | Act::Report { .. } => true,
+    });
+    script.plans.iter_mut().for_each(|(_, price)| *price += 100);
+    script.new.credit = rng.maybe(50, |_| cents(20));
+    let periods = rng.maybe(80, |rng| 1 + rng.below(4));
+    let discount = if rng.percent(50) {
+        amounts::percent(&format!("{}", 1 + rng.below(70)), periods)
+    } else {
+        amounts::amount("0.25", periods)
+    };
+    script.new.discount = None;
+    let mut reduced = script.clone();
+    reduced.new.discount = Some(discount);
+    let pace = Pace::EveryDays(11);
+    let plain = script.live(pace, fault).await;
+    let found = reduced.live(pace, fault).await;
+    let mut left = periods.unwrap_or(u32::MAX);
+    let mut expected = Lived { discount: found.discount, ..plain };
+    for asked in &mut expected.asked {
+        let off = match left {
+            0 => Decimal::ZERO,
+            _ => amounts::reduction(discount.off, asked.value.value(), 2),
+        };
+        left -= u32::from(!off.is_zero());
+        let less = |amount: Amount| Amount::try_from(amount.value() - off).expect("an amount");
+        asked.amount = less(asked.amount);
+        asked.value = less(asked.value);
+    }
+    reduced.compare("discounted_twin", &expected, &found, pace)
+}
+
 impl Script {
     fn random(seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -112,6 +168,7 @@ impl Script {
         let after_start = new.starts_at.unwrap_or(now).saturating_add(Duration::from_hours(1));
         new.trial_ends_at = rng.maybe(30, |rng| later(rng, after_start, 40)).into();
         new.ends_at = rng.maybe(15, |rng| later(rng, after_start, 300));
+        new.discount = rng.maybe(50, random_discount);
         let expires = rng.percent(30);
         let policy = Policy::default().with_missed_periods_max(Bounded::new(366).expect("366"));
         let policy =
@@ -181,7 +238,9 @@ impl Act {
         let resumes_at = rng.maybe(60, |rng| later(rng, now, 60));
         let effective =
             rng.pick([None, Some(Effective::Now), Some(Effective::PeriodEnd)]).flatten();
-        match rng.below(20) {
+        match rng.below(22) {
+            20 => return Self::Verb(Action::GiveDiscount(random_discount(rng))),
+            21 => return Self::Verb(Action::RemoveDiscount),
             16.. => {
                 let change = PlanChange::default();
                 let change = if rng.percent(30) { change.at_period_end() } else { change };
@@ -306,14 +365,20 @@ impl Life {
         let asked = self.payments().await;
         let asked = asked.iter().filter_map(|payment| {
             let asked = payment.asked.as_ref()?;
-            Some((asked.period_start, asked.period_end, payment.amount))
+            Some(Asked {
+                start: asked.period_start,
+                end: asked.period_end,
+                amount: payment.amount,
+                value: asked.value,
+            })
         });
         let mut asked: Vec<_> = asked.collect();
-        asked.sort_by_key(|(start, _, amount)| (*start, amount.value()));
+        asked.sort_by_key(|asked| (asked.start, asked.amount.value()));
         let found = self.store.get_as::<Subscription>(&self.id).await;
         let found = found.expect("a sound store").expect("a subscription");
         let Subscription { status, renews_at, ends_at, .. } = *found;
-        Lived { asked, status, renews_at, ends_at, credit: found.credit() }
+        let discount = found.discount();
+        Lived { asked, status, renews_at, ends_at, credit: found.credit(), discount }
     }
 }
 

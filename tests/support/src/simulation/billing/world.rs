@@ -9,9 +9,9 @@ use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
     Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
-    MemoryStore, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId, PaymentKind,
-    PaymentStatus, PlanId, Quantity, Store, Subscription, SubscriptionChanges, SubscriptionId,
-    SubscriptionService, SubscriptionStatus, Timestamp, UserId,
+    MemoryStore, NewDiscount, NewPayment, NewPlan, NewSubscription, PaymentChanges, PaymentId,
+    PaymentKind, PaymentStatus, PlanId, Quantity, Store, Subscription, SubscriptionChanges,
+    SubscriptionId, SubscriptionService, SubscriptionStatus, Timestamp, UserId,
 };
 use uuid::Uuid;
 
@@ -20,6 +20,7 @@ use super::executions::{self, Meanwhile};
 use super::invariants::{self, NOTHING_DUE_RESTS};
 use super::life::{Life, Lives};
 use super::recorder::Recorder;
+use crate::billing::amounts;
 use crate::rng::Rng;
 use crate::simulation::broken::{Breakage, BrokenStore};
 use crate::simulation::faults::FaultyStore;
@@ -164,7 +165,8 @@ impl BillingSimulation {
         match self.rng.below(100) {
             0..10 => self.subscribe().await,
             10 => self.import_payment().await,
-            11..39 => self.pass_time().await?,
+            11..37 => self.pass_time().await?,
+            37..39 => self.discount().await,
             39..64 => self.report().await,
             64..76 => self.change_plan().await,
             76..78 => self.edit_plan().await,
@@ -245,7 +247,9 @@ impl BillingSimulation {
             1 => Field::Value(later(rng, now, 40)),
             _ => Field::Absent,
         };
-        new.managed_by = rng.maybe(5, |_| ManagedBy::Caller);
+        new.discount = rng.maybe(30, random_discount);
+        // Only the clock reduces periods, so the other subscriptions have no discount.
+        new.managed_by = rng.maybe(5, |_| ManagedBy::Caller).filter(|_| new.discount.is_none());
         new.billing_cycle = rng.maybe(10, |_| BillingCycle::WEEKLY);
         let made = self.billing.service().create_subscription(new.clone()).await;
         self.note(format!("subscribe {new:?}"), &made);
@@ -387,6 +391,18 @@ impl BillingSimulation {
         self.rng.pick(behind.map(|(id, _)| *id))
     }
 
+    /// Gives a discount, or removes one.
+    async fn discount(&mut self) {
+        let held = self.some_of(|now| now.discount().is_some());
+        let (id, action) = match held.filter(|_| self.rng.percent(30)) {
+            Some(id) => (Some(id), Action::RemoveDiscount),
+            None => (self.some_subscription(), Action::GiveDiscount(random_discount(&self.rng))),
+        };
+        let Some(id) = id else { return };
+        let acted = self.billing.service().act(id, action).await;
+        self.note(format!("{action:?} {id}"), &acted);
+    }
+
     async fn act(&mut self) {
         let Some(id) = self.some_subscription() else { return };
         let (rng, now) = (&self.rng, self.clock.now());
@@ -504,6 +520,18 @@ fn policy(rng: &Rng) -> Policy {
         1 => policy.with_activation(subscription_core::billing::Activation::OnPayment),
         2 => policy.with_after_dunning(subscription_core::billing::AfterDunning::Expired),
         _ => policy,
+    }
+}
+
+/// A discount that fits every currency: often the whole price, for few periods or for ever.
+pub(super) fn random_discount(rng: &Rng) -> NewDiscount {
+    let periods = rng.maybe(80, |rng| 1 + rng.below(4));
+    match rng.below(10) {
+        0..3 => amounts::percent("100", periods),
+        3..5 => amounts::percent("50", periods),
+        5..7 => amounts::percent(&format!("{}.{}", 1 + rng.below(98), rng.below(100)), periods),
+        7..9 => amounts::amount(&format!("{}", 1 + rng.below(30)), periods),
+        _ => amounts::amount("700", periods),
     }
 }
 
