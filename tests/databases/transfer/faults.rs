@@ -198,41 +198,6 @@ fn of_subscriptions() -> Vec<Case> {
             "line 3: next_action_at must be null: managed_by is provider",
         ),
         (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("3", "1.00", 4)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("121", "1", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("null", "1.001", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("1", "0.00", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("provider")),
-                (line, "billing", discounted("1", "1", 0)),
-            ],
-            "line 3: discount is only for a subscription that the clock bills",
-        ),
-        (
             vec![(line, "billing", json!(SCHEDULED.replace("PLAN", NOBODY)))],
             "line 3: billing.scheduled_change has a plan that is not in the file",
         ),
@@ -241,6 +206,25 @@ fn of_subscriptions() -> Vec<Case> {
             "line 3: EOF while parsing an object at line 1 column 1",
         ),
     ]
+}
+
+fn of_discounts() -> Vec<Case> {
+    let unsound = "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those";
+    let unbilled = "line 3: discount is only for a subscription that the clock bills";
+    [
+        ("clock", discounted("3", "1.00", 4), unsound),
+        ("clock", discounted("121", "1", 0), unsound),
+        ("clock", discounted("null", "1.001", 0), unsound),
+        ("clock", discounted("1", "0.00", 0), unsound),
+        ("provider", discounted("1", "1", 0), unbilled),
+    ]
+    .into_iter()
+    .map(|(by, billing, expected)| {
+        let edits =
+            vec![(SUBSCRIPTION, "managed_by", json!(by)), (SUBSCRIPTION, "billing", billing)];
+        (edits, expected)
+    })
+    .collect()
 }
 
 fn of_payments() -> Vec<Case> {
@@ -299,7 +283,9 @@ fn of_others() -> Vec<Case> {
 async fn each_rule_is_checked() {
     let (home, store) = (home().await, sqlite::fresh().await);
     let empty = store.moved_out().await;
-    for (edits, expected) in [of_subscriptions(), of_payments(), of_others()].concat() {
+    for (edits, expected) in
+        [of_subscriptions(), of_discounts(), of_payments(), of_others()].concat()
+    {
         let file = with(&home.file, &edits);
 
         let refused = store.move_in(file.as_bytes()).await.unwrap_err();
