@@ -198,41 +198,6 @@ fn of_subscriptions() -> Vec<Case> {
             "line 3: next_action_at must be null: managed_by is provider",
         ),
         (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("3", "1.00", 4)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("121", "1", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("null", "1.001", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("clock")),
-                (line, "billing", discounted("1", "0.00", 0)),
-            ],
-            "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those",
-        ),
-        (
-            vec![
-                (line, "managed_by", json!("provider")),
-                (line, "billing", discounted("1", "1", 0)),
-            ],
-            "line 3: discount is only for a subscription that the clock bills",
-        ),
-        (
             vec![(line, "billing", json!(SCHEDULED.replace("PLAN", NOBODY)))],
             "line 3: billing.scheduled_change has a plan that is not in the file",
         ),
@@ -240,6 +205,25 @@ fn of_subscriptions() -> Vec<Case> {
             vec![(line, "billing", json!("{"))],
             "line 3: EOF while parsing an object at line 1 column 1",
         ),
+    ]
+}
+
+fn of_discounts() -> Vec<Case> {
+    let sound = "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those";
+    let by_clock = "line 3: discount is only for a subscription that the clock bills";
+    let case = |managed_by: &str, discount, expected| {
+        let edits = vec![
+            (SUBSCRIPTION, "managed_by", json!(managed_by)),
+            (SUBSCRIPTION, "billing", discount),
+        ];
+        (edits, expected)
+    };
+    vec![
+        case("clock", discounted("3", "1.00", 4), sound),
+        case("clock", discounted("121", "1", 0), sound),
+        case("clock", discounted("null", "1.001", 0), sound),
+        case("clock", discounted("1", "0.00", 0), sound),
+        case("provider", discounted("1", "1", 0), by_clock),
     ]
 }
 
@@ -302,7 +286,8 @@ fn of_others() -> Vec<Case> {
 async fn each_rule_is_checked() {
     let (home, store) = (home().await, sqlite::fresh().await);
     let empty = store.moved_out().await;
-    for (edits, expected) in [of_subscriptions(), of_payments(), of_others()].concat() {
+    let cases = [of_subscriptions(), of_discounts(), of_payments(), of_others()];
+    for (edits, expected) in cases.concat() {
         let file = with(&home.file, &edits);
 
         let refused = store.move_in(file.as_bytes()).await.unwrap_err();

@@ -260,7 +260,7 @@ async fn after_a_period_that_an_imported_payment_has_paid_it_goes_on() {
     }
 
     let mut payments = payments(&shop.world, &shop.held).await;
-    payments.sort_by_key(|payment| text(&payment["period_start"]).to_owned());
+    payments.sort_by_key(|payment| text(&payment["period_start"]).clone());
     let of = |name: &str| payments.iter().map(|payment| payment[name].clone()).collect::<Value>();
     let starts = of("period_start").to_string();
     for day in ["2026-04-01", "2026-05-01", "2026-06-01", "2026-07-01"] {

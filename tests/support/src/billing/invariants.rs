@@ -260,15 +260,13 @@ fn expected(write: &Write) -> Option<Charged> {
         return of_change(before, &terms, quote.at).filter(|_| !quote.lines.is_empty());
     }
     paid_starts(std::slice::from_ref(write)).next()?;
-    match &write.before {
-        Some(before) => of_next_period(before),
-        // The credit before a creation is the credit that is left, and what the first payment has used.
-        None => {
-            let used = write.ask.as_ref().map_or(Vec::new(), |ask| rows(&ask.basis.lines()));
-            let before = credit(after) + line(&used, LineKind::Balance);
-            Some(of_period(&terms, after.discount().map(unused), before))
-        }
+    if let Some(before) = &write.before {
+        return of_next_period(before);
     }
+    // The credit before a creation is the credit that is left, and what the first payment has used.
+    let lines = write.ask.as_ref().map(|ask| rows(&ask.basis.lines())).unwrap_or_default();
+    let had = credit(after) + line(&lines, LineKind::Balance);
+    Some(of_period(&terms, after.discount().map(unused), had))
 }
 
 pub fn lines_add_up(writes: &[Write]) -> Verdict {

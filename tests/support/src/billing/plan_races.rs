@@ -196,10 +196,10 @@ impl World {
             Operation::RemoveDiscount => {
                 let removed = billing.service().act(id, Action::RemoveDiscount).await;
                 // There may be no discount yet.
-                return allow(removed.map(drop).or_else(|error| match error {
-                    Error::NotFound { .. } => Ok(()),
-                    error => Err(error),
-                }));
+                if !matches!(removed, Err(Error::NotFound { .. })) {
+                    allow(removed);
+                }
+                return;
             }
             Operation::Report(status) => {
                 let report = PaymentChanges::status(status);

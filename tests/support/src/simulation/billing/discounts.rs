@@ -51,15 +51,13 @@ fn expected(life: &Life, before: Option<&Written>, after: &Written) -> Expected 
     if after.asked().is_none() && after.has_payment {
         return Expected::PaidAlready;
     }
-    charge(match before {
-        Some(before) => of_next_period(&before.subscription),
-        // The credit before a creation is the credit that is left, and what the first payment has used.
-        None => {
-            let lines = after.asked().and_then(|payment| payment.lines()).unwrap_or_default();
-            let had = credit(next) + line(&rows(&lines), LineKind::Balance);
-            next.terms().map(|terms| of_period(&terms, next.discount().map(unused), had))
-        }
-    })
+    if let Some(before) = before {
+        return charge(of_next_period(&before.subscription));
+    }
+    // The credit before a creation is the credit that is left, and what the first payment has used.
+    let lines = after.asked().and_then(|payment| payment.lines()).unwrap_or_default();
+    let had = credit(next) + line(&rows(&lines), LineKind::Balance);
+    charge(next.terms().map(|terms| of_period(&terms, next.discount().map(unused), had)))
 }
 
 /// Every version with the version before it.
