@@ -74,7 +74,6 @@ class Load:
         # The latest answered version of each record; the answered creation of each order.
         self.answered = {}
         self.orders = {}
-        self.rejected = set()
         self.answered_count = 0
         self.refused = defaultdict(int)
         self.written_at = []
@@ -196,10 +195,9 @@ class Load:
         if status is None:
             return
         if status == 422:
-            # Its renewal was in the future when it was sent first.
+            # Its renewal was in the future when it was sent first. Nothing is known of that first request: its commit may
+            # have waited for a stand-by, and was visible to nobody, when this repetition was refused.
             self.refused["create 422"] += 1
-            with self.lock:
-                self.rejected.add(order)
             return
         assert status == 201, (status, record)
         self._succeeded(record)
