@@ -22,7 +22,7 @@ from collections import defaultdict
 
 import failover_histories
 from failover_load import WEBHOOK_TYPE, Api, Load, digest
-from failover_machines import PROGRAM, ROOT, Cluster, Server, signal_all, temporary_folder, until
+from failover_machines import PROGRAM, ROOT, Cluster, Server, end_by_signal, signal_all, temporary_folder, until
 
 # Patroni's time to live of its lock, and the time in which it must be over.
 TTL = 20
@@ -230,7 +230,7 @@ class Run:
             raise Lost(check, charged + twice + [["no payment", *row] for row in missing])
 
     def the_feed_is_one_history(self, after=None):
-        """The feed, read again, is what its reader saw: nothing is missing, nothing came in between, nothing changed."""
+        """The feed, read again, is what its reader saw: nothing is missing, came in between or changed."""
         check = "the_feed_is_one_history"
         if self.load.feed_faults:
             raise Lost(check, self.load.feed_faults)
@@ -261,16 +261,16 @@ class Run:
 
     def finish(self):
         """The load ends; then all that was due is done, and the whole history is compared."""
-        self.load.is_stopping.set()
-        for thread in self.load.threads:
-            thread.join(60)
-        until(lambda: int(self.cluster.sql("SELECT count(*) FROM subscriptions WHERE next_action_at < now()")[0][0]) == 0,
-              "everything that was due is done")
+        self.load.stop()
+        due = "SELECT count(*) FROM subscriptions WHERE next_action_at < now()"
+        until(lambda: self.cluster.sql(due) == [["0"]], "everything that was due is done")
         self.check()
         events = self.the_feed_is_one_history(after=0)
         sent = {event[0] for sequence, event in events.items()
                 if event[1] == WEBHOOK_TYPE and sequence > self.load.webhooks_after}
         until(lambda: sent <= self.load.delivered, f"{len(sent)} webhooks are delivered")
+        for server in self.servers:
+            assert "panicked" not in server.log.read_text(), server.log
         return len(sent)
 
 
@@ -323,6 +323,7 @@ def main():
     parser.add_argument("--without-guard", action="store_true")
     arguments = parser.parse_args()
 
+    end_by_signal()
     failover_histories.self_test()
     print("histories made by hand: sound ones are accepted, wrong ones are refused")
     script = script_of(arguments, random.Random(f"{arguments.seed}/script"))

@@ -108,7 +108,7 @@ def self_test():
         "another value": ("(c)", [*begin, read(4, 5, 2, "a")]),
         "a value from the future": ("(c)", [*begin, read(4, 5, 3, "c"), lost(6, "c")]),
         "a version goes back": ("(d)", [*begin, lost(3.5, "c"), read(4, 5, 3, "c"), read(6, 7, 2, "b")]),
-        "a version that was seen is written": ("(d)", [*begin, lost(3.5, "c"), read(4, 5, 3, "c"), write(6, 7, 3, "d")]),
+        "a version that was seen is made": ("(d)", [*begin, lost(3.5, "c"), read(4, 5, 3, "c"), write(6, 7, 3, "d")]),
     }
     for name, (rule, requests) in wrong.items():
         assert any(fault.startswith(rule) for fault in faults(requests)), (name, faults(requests))

@@ -1,4 +1,4 @@
-"""The load of failover.py: writers, readers, a reader of the feed and a receiver of webhooks, with what they were answered."""
+"""The load of failover.py: writers, readers, a reader of the feed and a receiver of webhooks, and their responses."""
 
 import hashlib
 import http.client
@@ -100,10 +100,10 @@ class Load:
         self._spawn(self._follow, "feed")
 
     def stop(self):
+        """Ends all but the receiver of webhooks."""
         self.is_stopping.set()
         for thread in self.threads:
             thread.join(60)
-        self.receiver.shutdown()
 
     def pause_readers(self):
         self.is_paused.set()
@@ -141,9 +141,9 @@ class Load:
             status, plan = api.call("POST", "/subscription-plans", body)
             assert status == 201, plan
             self.plans.append(plan["id"])
-        self.receiver = http.server.ThreadingHTTPServer((HOST, free_ports(1)[0]), receiver_of(self.delivered))
-        threading.Thread(target=self.receiver.serve_forever, daemon=True).start()
-        url = f"http://{HOST}:{self.receiver.server_port}/"
+        receiver = http.server.ThreadingHTTPServer((HOST, free_ports(1)[0]), receiver_of(self.delivered))
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        url = f"http://{HOST}:{receiver.server_port}/"
         status, endpoint = api.call("POST", "/webhook-endpoints", {"url": url, "types": [WEBHOOK_TYPE]})
         assert status == 201, endpoint
         self.webhooks_after = endpoint["cursor"]
@@ -195,8 +195,8 @@ class Load:
         if status is None:
             return
         if status == 422:
-            # Its renewal was in the future when it was sent first. Nothing is known of that first request: its commit may
-            # have waited for a stand-by, and was visible to nobody, when this repetition was refused.
+            # Its renewal was in the future when it was sent first. Nothing is known of that first request: its commit
+            # may have waited for a stand-by, and was visible to nobody, when this repetition was refused.
             self.refused["create 422"] += 1
             return
         assert status == 201, (status, record)

@@ -1,5 +1,5 @@
-"""PostgreSQL under Patroni, etcd, HAProxy and servers of this project, as processes on free ports of this machine.
-Used by failover.py and failover_restore.py. The configuration is that of packaging/; the addresses come from the environment."""
+"""PostgreSQL under Patroni, etcd, HAProxy and servers of this project, as processes on free ports of this machine, with
+the files of packaging/. Used by failover.py and failover_restore.py."""
 
 import base64
 import http.client
@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,7 +29,7 @@ DATABASE = "billing"
 
 
 def free_ports(count):
-    """Ports below those that the system gives to outgoing connections, so that a restarted process gets its port back."""
+    """Ports below those of outgoing connections, so that a process that is started again gets its port back."""
     ports = []
     while len(ports) < count:
         port = random.randrange(10000, 30000)
@@ -313,6 +314,11 @@ class Server(Process):
 
     def leads(self):
         return self.metric("clock_leads") == 1
+
+
+def end_by_signal():
+    """Lets SIGTERM end this program as an error does, so that it kills what it has started."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 
 
 def temporary_folder():

@@ -1,5 +1,5 @@
-"""A database is restored to a moment between two renewals, as docs/failover.md describes: nobody is charged twice, and no
-period is free. The backup is a pg_basebackup with an archive of the log.
+"""A database is restored to a moment between two renewals, as docs/failover.md describes: nobody is charged twice, and
+no period is free. The backup is a pg_basebackup with an archive of the log.
 
 Called by .ci/failover. Its second half leaves the comparison with the gateway out, and must charge somebody twice."""
 
@@ -13,8 +13,8 @@ import uuid
 from collections import Counter
 from datetime import datetime, timedelta, timezone
 
-from failover_machines import ACCOUNT, DATABASE, HOST, PROGRAM, Process, Server, binaries, fetch, free_ports, psql
-from failover_machines import temporary_folder, until
+from failover_machines import ACCOUNT, DATABASE, HOST, PROGRAM, Process, Server, binaries, end_by_signal, fetch
+from failover_machines import free_ports, psql, temporary_folder, until
 
 SUBSCRIPTIONS = 30
 ARCHIVE = "archive"
@@ -82,13 +82,10 @@ def report(server, payment):
     call(server, "PUT", f"/subscription-payments/{payment['id']}", body, {"if-match": f'"{payment["version"]}"'})
 
 
-def compare(server, database, gateway):
-    """Reports each charge of the gateway that the restored service does not know of. Returns the numbers of charges whose
-    payment waits, and whose payment does not exist yet."""
+def compare(server, gateway):
+    """Reports each charge of the gateway that the restored service does not know of. Returns the numbers of charges
+    whose payment waits, and whose payment does not exist yet."""
     due = {payment["charge_key"]: payment for payment in call(server, "GET", "/due-payments?limit=200")["data"]}
-    paid = {row[0] for row in database.sql("SELECT subscription_id || ' ' || whole_period FROM payments"
-                                           " WHERE status = 'succeeded'")}
-    assert len(paid) < len(gateway.charges)
     waiting = absent = 0
     for charge in gateway.charges:
         known = call(server, "GET", f"/subscriptions/{charge['subscription_id']}/payments?limit=200")["data"]
@@ -197,7 +194,7 @@ def run(folder, processes):
         time.sleep(5)
         assert payments(database) == SUBSCRIPTIONS, "it bills although it is paused"
         if is_compared:
-            waiting, absent = compare(server, database, again)
+            waiting, absent = compare(server, again)
             print(f"{SUBSCRIPTIONS // 2} charges were restored, {waiting} waited, {absent} had no payment")
             assert waiting == SUBSCRIPTIONS - SUBSCRIPTIONS // 2 and absent == SUBSCRIPTIONS
         resume(server, database, again)
@@ -209,6 +206,7 @@ def run(folder, processes):
 
 
 def main():
+    end_by_signal()
     folder = temporary_folder()
     processes = []
     try:
