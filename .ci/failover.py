@@ -276,7 +276,8 @@ class Run:
 
 def without_guard():
     """The committed program, without the confirmation of slow commits. It is built once for each commit, and kept."""
-    changed = ["git", "log", "-1", "--format=%h", "--", "Cargo.lock", "subscription-core", "subscription-http"]
+    built_from = ["Cargo.lock", "subscription-core/src", "subscription-core/migrations", "subscription-http/src"]
+    changed = ["git", "log", "-1", "--format=%h", "--", *built_from]
     commit = subprocess.check_output(changed, cwd=ROOT, text=True).strip()
     folder = ROOT / "target/without-guard" / commit
     program = folder / "subscription-http"

@@ -119,6 +119,10 @@ class Load:
         """True if a write was answered after the moment."""
         return bool(self.written_at) and self.written_at[-1] > moment
 
+    def _wait_while_paused(self):
+        while self.is_paused.is_set() and not self.is_stopping.is_set():
+            time.sleep(0.05)
+
     def _spawn(self, run, name):
         rng = random.Random(f"{self.seed}/{name}")
 
@@ -142,6 +146,8 @@ class Load:
             assert status == 201, plan
             self.plans.append(plan["id"])
         receiver = http.server.ThreadingHTTPServer((HOST, free_ports(1)[0]), receiver_of(self.delivered))
+        # A server that is killed leaves connections behind.
+        receiver.handle_error = lambda *_: None
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         url = f"http://{HOST}:{receiver.server_port}/"
         status, endpoint = api.call("POST", "/webhook-endpoints", {"url": url, "types": [WEBHOOK_TYPE]})
@@ -284,6 +290,7 @@ class Load:
 
     def _read(self, api, rng):
         while not self.is_stopping.is_set():
+            self._wait_while_paused()
             with self.observing:
                 if rng.random() < 0.6:
                     self._read_register(api, rng.choice(self.registers))
@@ -296,6 +303,7 @@ class Load:
     def _follow(self, api, _):
         """Reads the feed as it grows. A sequence that comes again must have the same event."""
         while not self.is_stopping.is_set():
+            self._wait_while_paused()
             with self.observing:
                 status, page = api.call("GET", f"/events?after={self.feed_position}&limit=200&wait=1")
                 if status == 200:

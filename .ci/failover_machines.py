@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGING = ROOT / "packaging"
 PROGRAM = Path(os.environ.get("SUBSCRIPTION_TEST_PROGRAM", ROOT / "target/debug/subscription-http")).resolve()
+# The Python package of Patroni. Without it, the system's own is started.
+PATRONI = os.environ.get("SUBSCRIPTION_TEST_PATRONI")
 # PostgreSQL and Patroni refuse to run as root.
 ACCOUNT = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 # Long, because other work may run on this machine.
@@ -175,9 +177,15 @@ class Node(Process):
             "PATRONI_REPLICATION_PASSWORD": PASSWORDS["replicator"],
             "HOME": str(folder),
         }
-        # A copy: the account may not be able to read the sources.
+        # Copies: the account may not be able to read the sources.
         settings = shutil.copy(PACKAGING / "patroni.yml", folder)
-        super().__init__(name, ["patroni", settings], folder, environment, ACCOUNT)
+        command = ["patroni", settings]
+        if PATRONI:
+            package = shutil.copytree(PATRONI, folder / "patroni", dirs_exist_ok=True)
+            environment["PYTHONPATH"] = str(package)
+            # The python of Debian, which has the packages that Patroni imports.
+            command = ["/usr/bin/python3", "-m", *command]
+        super().__init__(name, command, folder, environment, ACCOUNT)
 
     def _postgres(self, found):
         # The processes of PostgreSQL have its folder as theirs, also when Patroni is gone.

@@ -162,13 +162,13 @@ def run(folder, processes):
     plan = {"name": "Pro", "slug": "pro", "price": "19.90", "currency": "EUR", "billing_cycle": "monthly"}
     plan = call(server, "POST", "/subscription-plans", plan)["id"]
 
-    bring_along(server, plan, seconds=15)
+    bring_along(server, plan, seconds=20)
     as_account(binaries() / "pg_basebackup", "-h", HOST, "-p", primary.port, "-U", "postgres", "--wal-method=none",
                "--checkpoint=fast", "-D", folder / "base")
     gateway = Gateway()
     until(lambda: payments(primary) == SUBSCRIPTIONS, "the first renewals")
     gateway.collect(server, SUBSCRIPTIONS // 2)
-    bring_along(server, plan, seconds=10)
+    bring_along(server, plan, seconds=15)
     moment = primary.sql("SELECT clock_timestamp()")[0][0]
     # After the moment the others pay, the second group renews, and pays.
     time.sleep(1)
