@@ -31,6 +31,7 @@ FAULTS = {
     "kill": "the primary and its Patroni are killed",
     "freeze": "the primary freezes for 35 s, and continues",
     "senders": "its log senders stop, then it is killed",
+    "standby": "the synchronous stand-by is killed",
     "restart": "the primary is restarted",
     "switchover": "another node is made the primary",
     "cancel": "senders stop, waiting commits are cancelled, it is killed",
@@ -109,6 +110,13 @@ class Run:
         signal_all(primary.senders(), signal.SIGSTOP)
         time.sleep(self.rng.uniform(1.5, 3))
         self._replace(primary)
+
+    def _standby(self):
+        standby = self.cluster.standby()
+        standby.kill()
+        killed = time.monotonic()
+        until(lambda: self.load.failure or self.load.written_since(killed), "the other stand-by confirms writes")
+        standby.start()
 
     def _restart(self):
         primary = self.cluster.primary()
