@@ -7,7 +7,7 @@ machines away. After each fault nothing that was answered may be missing, and no
     .ci/failover --asynchronous               # must lose answered writes: the test can see a loss
     .ci/failover --without-guard              # must lose answered writes when waiting commits are cancelled
 
-SUBSCRIPTION_TEST_PROGRAM names another program than target/debug/subscription-http.
+SUBSCRIPTION_TEST_SERVER names another program than target/debug/subscription-http.
 """
 
 import argparse

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGING = ROOT / "packaging"
-PROGRAM = Path(os.environ.get("SUBSCRIPTION_TEST_PROGRAM", ROOT / "target/debug/subscription-http")).resolve()
+PROGRAM = Path(os.environ.get("SUBSCRIPTION_TEST_SERVER", ROOT / "target/debug/subscription-http")).resolve()
 # The Python package of Patroni. Without it, the system's own is started.
 PATRONI = os.environ.get("SUBSCRIPTION_TEST_PATRONI")
 # PostgreSQL and Patroni refuse to run as root.
