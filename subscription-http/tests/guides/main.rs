@@ -72,6 +72,7 @@ const STORIES: &[Story] = &[
     },
     Story::of("docs/discounts.md"),
     Story::of("docs/errors.md"),
+    Story::of("docs/failover.md"),
     Story::of("docs/figures.md"),
     Story::of("docs/identity-provider.md"),
     Story::of("docs/javascript.md"),

@@ -23,6 +23,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("every_feature_is_documented", every_feature_is_documented),
         Trial::test("one_version_of_rust_is_named", one_version_of_rust_is_named),
         Trial::test("the_code_map_names_what_there_is", the_code_map_names_what_there_is),
+        Trial::test(
+            "the_test_of_failovers_has_the_files_of_its_guide",
+            the_test_of_failovers_has_the_files_of_its_guide,
+        ),
     ]
 }
 
@@ -234,6 +238,33 @@ fn the_code_map_names_what_there_is() -> Result<(), Failed> {
         .filter(|word| last(word).is_none_or(|name| !names.contains(&name)))
         .map(|word| format!("there is no {word}"))
         .collect();
+    told(&wrong)
+}
+
+/// `.ci/failover` starts the files that the guide links, with every address that they leave open.
+fn the_test_of_failovers_has_the_files_of_its_guide() -> Result<(), Failed> {
+    let guide = read("docs/failover.md");
+    let machines = read(".ci/failover_machines.py");
+    let mut wrong = Vec::new();
+    for file in ["patroni.yml", "haproxy-postgres.cfg"] {
+        if !guide.contains(&format!("(../packaging/{file})")) {
+            wrong.push(format!("the guide does not link {file}"));
+        }
+        if !machines.contains(&format!("PACKAGING / \"{file}\"")) {
+            wrong.push(format!("the test does not start {file}"));
+        }
+    }
+    let patroni = read("packaging/patroni.yml");
+    let addresses = patroni.lines().filter_map(|line| line.strip_prefix("#     ")?.split_once('='));
+    for (name, _) in addresses {
+        if !machines.contains(&format!("\"{name}\"")) {
+            wrong.push(format!("the test does not set {name}"));
+        }
+    }
+    let ttl = patroni.lines().find_map(|line| line.trim().strip_prefix("ttl: ")).unwrap();
+    if !read(".ci/failover.py").contains(&format!("TTL = {ttl}\n")) {
+        wrong.push(format!("the test expects another ttl than {ttl}"));
+    }
     told(&wrong)
 }
 
