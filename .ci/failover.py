@@ -62,9 +62,7 @@ class Run:
     def start(self, is_synchronous):
         self.cluster.start()
         if not is_synchronous:
-            # The stand-by must be allowed to take over although it is behind.
-            self.cluster.configure({"synchronous_mode": False, "synchronous_mode_strict": False,
-                                    "maximum_lag_on_failover": 1 << 30})
+            self.cluster.configure({"synchronous_mode": False, "synchronous_mode_strict": False})
             until(lambda: not any(row[0] for row in self.cluster.sql("SHOW synchronous_standby_names")), "asynchronous")
         self.is_synchronous = is_synchronous
         for server in self.servers:
