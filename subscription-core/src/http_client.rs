@@ -20,7 +20,7 @@ pub struct FetchRequest {
     pub form: Option<Vec<(&'static str, SecretString)>>,
     /// User and password for `Authorization: Basic`.
     pub basic: Option<(SecretString, SecretString)>,
-    /// Further headers. Each replaces the header that would be sent otherwise.
+    /// Further headers. One with the name of a default header, such as `Accept`, replaces it.
     pub headers: Vec<(&'static str, SecretString)>,
     /// The largest size of the response's body, in bytes.
     pub bytes_max: usize,

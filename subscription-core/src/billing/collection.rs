@@ -94,7 +94,7 @@ pub(super) fn report(
     ReportOutcome { payment, subscription: moved }
 }
 
-/// Counts one more attempt, which does not count as a retry of the schedule.
+/// Begins a further attempt outside the retry schedule: `retries` stays the same, and a scheduled attempt is dropped.
 fn try_again(asked: &mut RequestedPayment) {
     asked.attempt = asked.attempt.saturating_add(1);
     asked.next_attempt_at = None;

@@ -56,7 +56,10 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     match (currency, price) {
         (None, _) => fault(required("currency", "is required if the clock bills the subscription")),
         (Some(_), None) => {
-            fault(required("price", "is required: the plan has no price in this currency"));
+            fault(required(
+                "price",
+                "is required if the clock bills the subscription, unless the plan has this currency",
+            ));
         }
         (Some(currency), Some(price)) => {
             let credit = subscription.credit().unwrap_or_default();

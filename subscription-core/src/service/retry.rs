@@ -1,9 +1,9 @@
 //! Retries of a change that lost to another writer, and queues for the writers of one record.
 //!
 //! A writer first tries without waiting, because most records have one writer at a time. A writer that loses
-//! joins the queue of the record, and while the queue is not empty, new writers join it too. A queue is shared
-//! by all records whose keys have the same hash; they wait for each other only while one of them has several
-//! writers.
+//! joins the queue of the record, and while the queue is not empty, new writers join it too. There are 64 queues,
+//! chosen by the hash of the key, so a writer can also wait for writers of another record; this happens only while
+//! a queue is in use.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::pin::Pin;

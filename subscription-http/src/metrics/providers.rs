@@ -101,7 +101,7 @@ impl Collector for CounterCollector {
                 ([("source", source.as_str()), ("outcome", outcome.as_str())], *count)
             })
         });
-        let help = "Reads from the APIs of payment providers, by outcome";
+        let help = "Requests to the APIs of payment providers, by outcome";
         super::counts(&mut encoder, "provider_fetches", help, fetches)
     }
 }

@@ -126,8 +126,8 @@ impl ParkedEvents {
         Some(entry.parked.event.event.subject).filter(|subject| !self.is_blocked(subject))
     }
 
-    /// Records a failure. If `next_at` is `None`, the event is given up; then its record is returned, unless another
-    /// event of the record is waiting or behind.
+    /// Records a failure. If `next_at` is `None`, the event is given up. Its record is returned if that unblocks the
+    /// record: no other event of the record is in the state `Waiting` or `Behind`.
     pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;

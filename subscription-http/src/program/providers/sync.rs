@@ -24,7 +24,7 @@ pub(crate) enum ProviderCommand {
     /// The command can be repeated, and continues where it was interrupted. It exits with 0 only if no object waits or
     /// failed. With SQLite, run it while no server runs; a running server syncs every night, and at POST /provider-syncs.
     Sync {
-        /// The source: the name of a table in [providers]. [default: all]
+        /// Only this payment provider: NAME of [providers.NAME] in the settings file. [default: all]
         #[arg(long)]
         source: Option<Slug>,
         /// One subscription, payment or order only: the external id that the record has or would have.

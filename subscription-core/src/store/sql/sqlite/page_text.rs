@@ -31,7 +31,8 @@ pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, Cause> 
     let mut records = Vec::new();
     let mut row = Vec::new();
     while !text.is_empty() {
-        let (value, is_last) = next(&mut text).ok_or("a row has no end")?;
+        let (value, is_last) =
+            next(&mut text).ok_or("the text of the rows is cut short or damaged")?;
         row.push(value);
         if is_last {
             records.push(read(&row)?);
