@@ -97,7 +97,7 @@ fn what_is_no_host_name_is_refused() {
         assert!(refused.contains(&format!("not {host:?}")), "{refused}");
     }
     let twice = hosts(&[("PAY.example", Stripe), ("pay.example.", LemonSqueezy)]).unwrap_err();
-    assert!(twice.contains("one provider"), "{twice}");
+    assert!(twice.contains("twice, with different providers"), "{twice}");
 }
 
 proptest! {
