@@ -12,7 +12,7 @@ export interface paths {
         put?: never;
         /**
          * Sign in
-         * @description Opens a session for an identity that has an account. A user has at most 20 live sessions per client; a new one ends the oldest. If the identity provider has verified a different address, the account gets that address.
+         * @description Opens a session for an identity that has an account. A user has at most 20 live sessions per client; a further sign-in ends the oldest session. If the identity provider has verified another e-mail address than that of the account, the account gets the verified address.
          */
         post: operations["signIn"];
         delete?: never;
@@ -72,7 +72,7 @@ export interface paths {
         put?: never;
         /**
          * Refresh a session
-         * @description Returns a new refresh token and a new access token. Earlier access tokens stay valid until they expire. The previous refresh token is accepted for 30 seconds after its replacement, and for 10 minutes if the new one was never used. In both cases the response has the current refresh token, so two tabs that refresh at the same time end up with the same token. Any older refresh token is treated as stolen and ends the session.
+         * @description Returns a new refresh token and a new access token. Earlier access tokens stay valid until they expire. The previous refresh token is accepted for 30 seconds after its replacement, and for 10 minutes if the new refresh token was never used. In both cases the response has the current refresh token, so two tabs that refresh at the same time end up with the same token. Any older refresh token is treated as stolen and ends the session.
          */
         post: operations["refreshToken"];
         delete?: never;
@@ -93,7 +93,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the account of the signed-in user
-         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger one is deleted in several steps, even if the client disconnects; until it is deleted, other requests for the account get 409 `account_closing`. The id of another user is 403, even if no account has it.
+         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger account is deleted in several steps, even if the client disconnects; until the account is deleted, other requests for the account get 409 `account_closing`. An `auth_id` that is not that of the signed-in user is 403, whether an account has it or not.
          */
         delete: operations["deleteMyAccount"];
         options?: never;
@@ -245,7 +245,7 @@ export interface paths {
         put?: never;
         /**
          * Create a subscription
-         * @description An unknown user or plan is 422, and the error names the field. If the clock manages the subscription and its first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows one live subscription, a second one is 409 `already_subscribed`.
+         * @description An unknown user or plan is 422, and the error names the field. If the clock manages the subscription and its first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows a user only one live subscription, or only one for each product, a second one is 409 `already_subscribed`.
          */
         post: operations["createSubscription"];
         delete?: never;
@@ -263,18 +263,18 @@ export interface paths {
         };
         /**
          * Read a subscription
-         * @description The access of a cancelled subscription ends at `ends_at` without a new version. From then on the response is always 200 with the full record, never 304.
+         * @description The access of a cancelled subscription ends at `ends_at`, but the version and the `ETag` do not change at that moment. So from `ends_at` on the response is always 200 with the full record, never 304.
          */
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; one that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled can stay: to set the end, send `ends_at` too. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
         /**
          * Delete a subscription
-         * @description The payments of the deleted subscription can still be read, by their ids and in the list of its payments. If the clock manages the subscription, its open payments are cancelled.
+         * @description The payments of the deleted subscription can still be read, by their ids and in the list of the subscription's payments. If the clock manages the subscription, the open payments are cancelled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description With `period_end` the status becomes `cancelled` now, and access ends at `ends_at`, the end of the period. With `now` the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request changes nothing.
+         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request changes nothing while the status stays the same.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -313,7 +313,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a cancellation, or end a pause
-         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation. A paused subscription resumes at once. A scheduled pause is removed. A repeated request changes nothing.
+         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation; an `ends_at` that was changed while it was cancelled can stay. A paused subscription resumes at once. If a pause is scheduled, it is removed. A repeated request changes nothing.
          */
         post: operations["resumeSubscription"];
         delete?: never;
@@ -333,7 +333,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a subscription
-         * @description With `now` the pause begins at once. With `period_end` it begins when the period ends, and is shown as `scheduled_change` until then; only the clock can do this. The period does not become longer by the time of the pause. A repeated request changes nothing.
+         * @description If `effective` is `now`, the pause begins at once. If `effective` is `period_end`, the pause begins when the period ends, and is shown as `scheduled_change` until then; this is possible only if the clock manages the subscription. A pause does not make the period longer. A repeated request changes nothing.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -357,6 +357,30 @@ export interface paths {
          * @description 404 if no change is scheduled.
          */
         delete: operations["deleteScheduledChange"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/subscriptions/{id}/discount": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a subscription a discount
+         * @description The discount reduces the price of the next periods; the payment for the current period does not change. Each period whose price is reduced counts as one of the `periods` of the discount; trials, pauses, skipped periods and retries do not count. A change of the plan, the billing cycle or the currency ends the discount. The clock must manage the subscription. Available only if billing is enabled.
+         */
+        post: operations["giveDiscount"];
+        /**
+         * Remove the discount of a subscription
+         * @description The payment for the current period does not change. 404 if there is no discount. Available only if billing is enabled.
+         */
+        delete: operations["removeDiscount"];
         options?: never;
         head?: never;
         patch?: never;
@@ -393,7 +417,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan, the billing cycle or the quantity of a subscription
-         * @description Applies the quote that the preview shows. With `now` the change is made at once, with one payment of kind `proration` if an amount is due. With `period_end` it is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. The clock must manage the subscription, and its status must be `pending`, `on_trial` or `active`. A change to the terms that the subscription already has writes nothing. Available only if billing is enabled.
+         * @description Applies the quote that the preview shows. If `effective` is `now`, the change is made at once, with one payment of kind `proration` if an amount is due. If `effective` is `period_end`, the change is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. The clock must manage the subscription, and its status must be `pending`, `on_trial` or `active`. If the subscription already has the requested plan, billing cycle and quantity, and the same price, nothing is written. Available only if billing is enabled.
          */
         post: operations["changePlan"];
         delete?: never;
@@ -411,7 +435,7 @@ export interface paths {
         };
         /**
          * List the future steps of a subscription
-         * @description The steps that the clock will take if nobody changes the subscription and every payment succeeds at once. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these do not count towards `limit`. Available only if billing is enabled.
+         * @description The steps that the clock will take if nobody changes the subscription and every payment succeeds at once. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
          */
         get: operations["getTimeline"];
         put?: never;
@@ -431,7 +455,7 @@ export interface paths {
         };
         /**
          * List the payments of a subscription
-         * @description A page of the payments, newest first. A deleted subscription is found as long as it has payments.
+         * @description A page of the payments, newest first. The payments of a deleted subscription can be listed too; a deleted subscription without payments is 404.
          */
         get: operations["listPayments"];
         put?: never;
@@ -499,7 +523,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a payment
-         * @description A payment with a `kind` that is `pending` or `failed` cannot be deleted while the clock manages its subscription. Change its status to `canceled` first.
+         * @description A `pending` or `failed` payment that has a `kind` cannot be deleted while the clock manages its subscription. Change its status to `canceled` first.
          */
         delete: operations["deletePayment"];
         options?: never;
@@ -516,7 +540,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the `pending` payments with a `kind`, ordered by `due_at`, the earliest first. A collector changes the status of a payment to `processing` with `If-Match`, charges the amount under the idempotency key `{charge_key}/{attempt}`, and changes the status to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun to collect and not yet reported. A collector that was stopped in between finishes these first. Available only if billing is enabled.
+         * @description A page of the `pending` payments with a `kind`, ordered by `due_at`, the earliest first. A collector changes the status of a payment to `processing` with `If-Match`, charges the amount under the idempotency key `{charge_key}/{attempt}`, and changes the status to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun to collect and whose result is not reported yet. After a restart, a collector finishes these payments first. Available only if billing is enabled.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -538,7 +562,7 @@ export interface paths {
         put?: never;
         /**
          * Retry a failed payment
-         * @description Makes a failed payment `pending` at once and increases its `attempt` by 1, for example after the subscriber entered a new card. The retries that are scheduled for the payment are not used up. A repeated request changes nothing. Available only if billing is enabled.
+         * @description Makes a failed payment `pending` at once and increases its `attempt` by 1, for example after the subscriber entered a new card. This attempt does not count as one of the scheduled retries. A repeated request changes nothing. Available only if billing is enabled.
          */
         post: operations["retryPayment"];
         delete?: never;
@@ -633,7 +657,7 @@ export interface paths {
         };
         /**
          * Read the access of a user
-         * @description The access, features and quota that the user's subscriptions grant now. Each request reads the store, so a block takes effect at once. An unknown user has no access, like a user without subscriptions.
+         * @description The access, features and quota that the user's subscriptions grant now. Each request reads the database, so a subscription that is blocked (`is_active`: false) stops granting access at once. A user who does not exist has no access, like a user without subscriptions; the response is 404 only if `user_id` is not a UUID.
          */
         get: operations["getEntitlement"];
         put?: never;
@@ -735,7 +759,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the signed-in user
-         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription without access (`pending`, `paused`, `unpaid`) ends at once. Open payments stay due, with one exception: if the subscription is `pending` and managed by the clock, its open payments are cancelled. A repeated request changes nothing. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
+         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription with the status `pending`, `paused` or `unpaid` ends at once. Without `renews_at`, any other subscription that the clock manages cannot be cancelled (409 `invalid_transition`), and one that callers manage ends at its `ends_at`, or now if it has none. Open payments stay due, with one exception: if the subscription is `pending` and managed by the clock, its open payments are cancelled. A repeated request changes nothing while the subscription is `cancelled`; once it has ended, it is 409 `invalid_transition`. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -755,7 +779,7 @@ export interface paths {
         put?: never;
         /**
          * Undo the cancellation of a subscription of the signed-in user
-         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
+         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation; an `ends_at` that was changed while it was cancelled can stay. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
          */
         post: operations["resumeMySubscription"];
         delete?: never;
@@ -817,18 +841,18 @@ export interface paths {
         };
         /**
          * Read an endpoint
-         * @description Includes the last 20 attempts. The `ETag` is the version of the endpoint. It does not change with deliveries, so `If-None-Match` is ignored.
+         * @description Includes the last 20 attempts. The `ETag` is the version of the endpoint, which deliveries do not change. So `If-None-Match` is ignored.
          */
         get: operations["getWebhookEndpoint"];
         /**
          * Change an endpoint
-         * @description Changes only the fields in the body. An endpoint that is enabled or gets another URL is no longer stalled, and continues with the event after its `cursor`.
+         * @description Changes only the fields in the body. If a change enables the endpoint or gives it another URL, the endpoint is no longer stalled, and continues with the event after its `cursor`.
          */
         put: operations["updateWebhookEndpoint"];
         post?: never;
         /**
          * Delete an endpoint
-         * @description Deletes the endpoint and its parked events. No attempt begins more than two seconds later.
+         * @description Deletes the endpoint and its parked events. A last attempt can still begin within two seconds after the deletion.
          */
         delete: operations["deleteWebhookEndpoint"];
         options?: never;
@@ -847,7 +871,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of an endpoint
-         * @description The response has the new secret: store it. During the overlap both secrets sign deliveries. With `overlap_hours` 0 the old secret stops at once, also during an earlier overlap.
+         * @description The response has the new secret: store it. During the overlap both secrets sign deliveries. With `overlap_hours` 0 the previous secret stops signing at once, even if the overlap of an earlier rotation has not ended.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -867,7 +891,7 @@ export interface paths {
         put?: never;
         /**
          * Send a ping to an endpoint
-         * @description Sends one `webhook.ping`, also to an endpoint that is disabled. Pings are not in the event feed. If the endpoint accepts the ping, it is no longer stalled (see `stalled_since`): if it is enabled, events are sent normally again. Pings, rewinds and resends together are limited to 30 a minute for each endpoint.
+         * @description Sends one `webhook.ping`, also to an endpoint that is disabled. Pings are not in the event feed. If the endpoint accepts the ping, the endpoint is no longer stalled (see `stalled_since`), and, if it is enabled, events are sent normally again. Pings, rewinds and resends together are limited to 30 a minute for each endpoint.
          */
         post: operations["pingWebhookEndpoint"];
         delete?: never;
@@ -925,7 +949,7 @@ export interface paths {
         };
         /**
          * List the parked events
-         * @description A page in the order of the event feed: events that failed, later events of the same records, which wait for them, and events that were given up.
+         * @description The events that are set apart, in the order of the event feed: events whose delivery failed and is tried again, later events that wait for an earlier event of the same record, and events that were given up.
          */
         get: operations["listParkedEvents"];
         put?: never;
@@ -945,7 +969,7 @@ export interface paths {
         };
         /**
          * Read the current figures
-         * @description Calculated from all subscriptions. A subscription counts if it is active, past due or cancelled, has begun and has not ended. The figures are cached for up to a minute; `as_of` is their moment. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * @description Calculated from all subscriptions. A subscription counts towards `mrr` if its status is `active`, `past_due` or `cancelled`, it has begun, and it has not ended. The figures are cached for up to a minute; `as_of` is their moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresNow"];
         put?: never;
@@ -965,9 +989,29 @@ export interface paths {
         };
         /**
          * Read the figures of the last months
-         * @description Calculated from all payments that have a period. Each month is shown as of its end, the current month as of `as_of`, the oldest month first. The figures are cached for up to ten minutes. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * @description Calculated from all payments that have a period. Each month is shown as of its end, the current month as of `as_of`, the oldest month first. The figures are cached for up to ten minutes. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresByMonth"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats/forecast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the forecast of payments
+         * @description The payments that the clock will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         */
+        get: operations["getForecast"];
         put?: never;
         post?: never;
         delete?: never;
@@ -985,7 +1029,7 @@ export interface paths {
         };
         /**
          * Read the public keys of access tokens
-         * @description For services that verify access tokens themselves. Keys rotate: find the key by the `kid` of the token, and fetch the set again if it has no such key.
+         * @description For services that verify access tokens themselves. Keys rotate: find the key by the `kid` of the token, and fetch the key set again if it has no such key.
          */
         get: operations["getKeys"];
         put?: never;
@@ -1021,8 +1065,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Check that the store accepts writes
-         * @description 503 if the disk of the store is full, if its file was removed, or if it is read-only. The server checks the store at most once a second.
+         * Check that the database accepts writes
+         * @description 503 if the disk of the database is full, if the database file was removed, or if the database is read-only. The server checks the database at most once a second.
          */
         get: operations["getReady"];
         put?: never;
@@ -1042,7 +1086,7 @@ export interface paths {
         };
         /**
          * Read the metrics
-         * @description The number and the duration of requests, by route. Only callers on the server's own machine can read them; for others the path is 404. At the address of the setting `metrics_listen` every caller can.
+         * @description The number and the duration of requests, by route. Only callers on the server's own machine can read the metrics; for other callers the path is 404. At the address of the setting `metrics_listen`, every caller can read them.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -1102,11 +1146,11 @@ export interface components {
          *     }
          */
         ProofOfIdentity: {
-            /** @description The token that an identity provider issued to the user. In development mode every token is accepted. */
+            /** @description The token that an identity provider issued to the user. Without an identity provider, development mode accepts every token. */
             access_token: string;
             /**
              * Format: email
-             * @description The address that the identity provider has verified. It is compared without case, with the domain in its ASCII form.
+             * @description The e-mail address that the identity provider has verified. For the comparison, upper and lower case are the same, and the domain is in its ASCII form.
              */
             email: string;
         };
@@ -1138,13 +1182,13 @@ export interface components {
          *     }
          */
         SignedIn: {
-            /** @description A JWT for the operations that need an access token. Every service can verify it with the public keys. */
+            /** @description A JWT for the operations that need an access token. Any program can verify it with this service's public keys. */
             access_token: string;
             /** @constant */
             token_type: "Bearer";
             /** @description The number of seconds until the access token expires: 600, unless configured otherwise. */
             expires_in: number;
-            /** @description Valid for one refresh. Each refresh replaces it. */
+            /** @description The refresh token, which is valid for one refresh: the response to a refresh has a new one. */
             refresh_token: string;
             /** @description The number of seconds until the refresh token expires: 14 days, or the time that is left of the session's 90 days. */
             refresh_expires_in: number;
@@ -1156,17 +1200,17 @@ export interface components {
         /** @description A person with an account. */
         User: {
             id: components["schemas"]["RecordId"];
-            /** @description The address as it was sent at sign-up, or at the sign-in that changed it. */
+            /** @description The e-mail address as it was sent at sign-up, or at the sign-in that changed it. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
         };
         /** @description A user, as operators see them. */
         Account: {
             id: components["schemas"]["RecordId"];
-            /** @description The address as it was sent at sign-up, or at the sign-in that changed it. The identity provider has verified it. */
+            /** @description The e-mail address as it was sent at sign-up, or at the sign-in that changed it. The identity provider has verified this address. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
-            /** @description When the user was last written: at each sign-in, and when all sessions are ended. */
+            /** @description When the record was last written: each sign-in writes it, and the end of all sessions does. */
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
         };
@@ -1318,7 +1362,7 @@ export interface components {
             tier?: components["schemas"]["Tier"];
             /** @description False: the plan accepts no new subscriptions; existing ones continue. */
             is_active?: boolean;
-            /** @description The currency of the price, for new subscriptions. */
+            /** @description The currency of the price. A change applies to new subscriptions only. Null: new subscriptions are not billed. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The length of the free trial at the start of a user's first subscription. */
             trial_period?: components["schemas"]["NullableSpanInput"];
@@ -1402,19 +1446,19 @@ export interface components {
             subscription_plan_id: components["schemas"]["Uuid"];
             /** @description The id of the subscription at the payment provider; unique if it is set. Default: `null`. */
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description If left out: the cycle of the plan. */
+            /** @description How often the subscription is paid. If left out: the cycle of the plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
+            /** @description The first status. If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description If left out: the status and the dates decide. `false` blocks access. `true` is refused if the status and the dates grant no access. */
+            /** @description If left out: the status and the dates decide whether the subscription grants access. `false` blocks access. `true` is refused if the status and the dates grant no access. */
             is_active?: boolean;
-            /** @description When the next period starts. Not before `starts_at`. If left out: the end of the trial, else one cycle after `starts_at`, and null for `one_time`. */
+            /** @description When the next period starts; not before `starts_at`. If left out: the end of the trial, else one cycle after `starts_at`, and null for `one_time`. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description If left out: now. */
+            /** @description When the subscription starts. If left out: now. */
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, in any status. Not before `starts_at`. Default: `null`. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description If left out: `caller` if there is an `external_subscription_id`, else `clock` if the plan has a currency and billing is enabled, else `caller`. */
+            /** @description The party that changes the status and the periods. If left out: `caller` if there is an `external_subscription_id`, else `clock` if the plan has a currency and billing is enabled, else `caller`. */
             managed_by?: components["schemas"]["ManagedByInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. Default: `1`. */
             quantity?: components["schemas"]["Quantity"];
@@ -1422,16 +1466,18 @@ export interface components {
             price?: components["schemas"]["NullableAmountInput"];
             /** @description The currency of `price` and `credit`. If left out and the clock manages the subscription: the currency of the plan. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The amount that the subscriber has as credit; the next periods use it. Default: no credit. */
+            /** @description The credit of the subscriber: it reduces the payments for the next periods. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If left out: the `trial_period` of the plan decides, if it is the user's first subscription and `status` is not sent. Null: no trial. */
+            /** @description The end of the trial, after `starts_at`. If left out: the `trial_period` of the plan decides if this is the user's first subscription and `status` is not sent, else there is no trial. Null: no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
             /** @description When a paused subscription resumes by itself. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
+            /** @description A discount on the price, from the first period on; if `status` is sent, from the next period on. Allowed only if the clock manages the subscription. */
+            discount?: components["schemas"]["NewDiscount"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If the clock manages the subscription, the clock sets the status, the plan, the cycle, the start, the renewal, the end and the currency. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
+         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If the clock manages the subscription, the status, the plan, the cycle, the start, the renewal, the end and the currency cannot be changed. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
          * @example {
          *       "status": "cancelled"
          *     }
@@ -1443,28 +1489,28 @@ export interface components {
             subscription_plan_id?: components["schemas"]["Uuid"];
             /** @description The id of the subscription at the payment provider; unique if it is set. */
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description If left out: stays, or becomes the cycle of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. If `renews_at` is sent, it is used instead. */
+            /** @description How often the subscription is paid. If left out: the cycle stays, or becomes that of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. If the request has a `renews_at`, this value is used instead. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The new status, if the lifecycle allows the change. `cancelled` without `ends_at` ends at `renews_at`, or now if that has passed. `expired` ends now. */
+            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. With `cancelled` and no `ends_at`, the subscription ends at `renews_at`, or now if there is no `renews_at` or it has passed. With `expired` it ends now. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description `false` blocks access. `true` removes a block, in any status; without a block it is refused if the subscription grants no access. */
+            /** @description `false` blocks access. `true` removes the block, in any status; if there is no block and the subscription grants no access, `true` is refused. */
             is_active?: boolean;
-            /** @description When the next period starts. Not before `starts_at`. If a period of the subscription already starts at this moment, the later periods stay as they are; else they are counted from this moment. */
+            /** @description When the next period starts; not before `starts_at`. If it is a start that the subscription has anyway, the starts after it do not change; otherwise later periods are counted from it. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages it from now on; it needs a currency and a `renews_at` in the future. `provider`: accepted only if a provider manages it already. */
+            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages the subscription from now on. It needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future while it is active. `provider`: accepted only if a provider manages the subscription already. */
             managed_by?: components["schemas"]["ManagedBy"];
-            /** @description The number of units to pay for, from the next period on: 1 to 1,000,000. */
+            /** @description The new number of units to pay for, 1 to 1,000,000, used from the next payment on unless `scheduled_change` replaces it. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description The price of one unit, from the next period on. */
+            /** @description The new price of one unit for one cycle, used from the next payment on unless `scheduled_change` replaces it. */
             price?: components["schemas"]["NullableAmountInput"];
             /** @description The currency of `price` and `credit`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The amount that the subscriber has as credit; the next periods use it. Null: no credit. */
+            /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods. Null: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, it can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
+            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, this end can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
             /** @description When the paused subscription resumes by itself. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
@@ -1484,6 +1530,7 @@ export interface components {
          *       "price": 19.9,
          *       "currency": "USD",
          *       "credit": 0,
+         *       "discount": null,
          *       "status": "active",
          *       "is_active": true,
          *       "blocked": false,
@@ -1512,16 +1559,18 @@ export interface components {
             billing_cycle: components["schemas"]["BillingCycle"];
             managed_by: components["schemas"]["ManagedBy"];
             quantity: components["schemas"]["Quantity"];
-            /** @description The price of one unit for one cycle, from the next period on. */
+            /** @description The price of one unit for one cycle, used for the next payment unless `scheduled_change` replaces it. The current period may have had another price. */
             price: components["schemas"]["NullableAmount"];
             /** @description The currency of `price` and `credit`. */
             currency: components["schemas"]["NullableCurrency"];
-            /** @description The amount that the subscriber has as credit; the next periods use it. It is never paid out. */
+            /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
             credit: components["schemas"]["NullableAmount"];
+            /** @description The discount of the subscription; null if there is none. */
+            discount: components["schemas"]["NullableDiscount"];
             status: components["schemas"]["SubscriptionStatus"];
             /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
             is_active: boolean;
-            /** @description True if access is blocked: `is_active: false` sets the block, `is_active: true` removes it. */
+            /** @description True if access is blocked. An update with `is_active: false` blocks it, one with `true` removes the block. */
             blocked: boolean;
             /** @description When the next period starts and its payment is due. */
             renews_at: components["schemas"]["NullableTimestamp"];
@@ -1537,9 +1586,9 @@ export interface components {
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the paused subscription resumes by itself. */
             resumes_at: components["schemas"]["NullableTimestamp"];
-            /** @description The moment of the first failed payment that no later success has settled. Null if there is none. */
+            /** @description Since when the subscription has had a failed payment that is not paid yet. Null if it has none. */
             past_due_since: components["schemas"]["NullableTimestamp"];
-            /** @description When the clock takes the next step of the subscription. Null if there is none. */
+            /** @description When the clock takes the next step of the subscription. Null if there is no next step. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
@@ -1564,14 +1613,14 @@ export interface components {
          *     }
          */
         NewPayment: {
-            /** @description The subscription that the payment is for. It must exist. */
+            /** @description The subscription that the payment is for, which must exist. */
             subscription_id: components["schemas"]["Uuid"];
             /** @description The amount: more than 0, with at most as many digits after the point as its currency. */
             amount: components["schemas"]["PositiveAmountInput"];
             currency: components["schemas"]["CurrencyInput"];
-            /** @description The id of the subscription at the payment provider; unique if it is set. Default: `null`. */
+            /** @description The id of the payment at the payment provider; unique if it is set. Default: `null`. */
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description A status by name or alias; case does not matter. Default: `pending`. */
+            /** @description The first status, by name or alias; case does not matter. Default: `pending`. */
             status?: components["schemas"]["PaymentStatusInput"];
             /** @description The purpose of the payment, if it is for a period or a change of plan. Needs a `period_start`. Default: `null`. */
             kind?: components["schemas"]["NullablePaymentKind"];
@@ -1594,9 +1643,9 @@ export interface components {
             /** @description The amount: more than 0, with at most as many digits after the point as its currency. */
             amount?: components["schemas"]["PositiveAmountInput"];
             currency?: components["schemas"]["CurrencyInput"];
-            /** @description The id of the subscription at the payment provider; unique if it is set. */
+            /** @description The id of the payment at the payment provider; unique if it is set. */
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description The new status, if the lifecycle allows the change. */
+            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. */
             status?: components["schemas"]["PaymentStatusInput"];
             /** @description When to collect the payment again; null: never. Only for a failed payment that has a `kind`. If left out when the status becomes `failed`: the schedule of retries decides. */
             next_attempt_at?: components["schemas"]["NullableTimestampInput"];
@@ -1641,10 +1690,10 @@ export interface components {
             period_end: components["schemas"]["NullableTimestamp"];
             /**
              * Format: uuid
-             * @description Charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment is not collected by this service.
+             * @description The key of the charge at the payment gateway: charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment is not collected by this service.
              */
             charge_key: string | null;
-            /** @description When the payment is due for collection. For a retry: when that attempt is due. */
+            /** @description When the payment is due for collection. For a retry: when the retry is due. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
@@ -1657,6 +1706,54 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
+            /** @description The lines that add up to `amount`. Only in the response that reads one payment, and only if the service computed the amount. */
+            lines?: components["schemas"]["Line"][];
+        };
+        /**
+         * @description A discount: `percent` or `amount`, and the number of periods that the discount applies to.
+         * @example {
+         *       "percent": 50,
+         *       "periods": 3
+         *     }
+         */
+        NewDiscount: {
+            /** @description The part of price times quantity that is taken off, in percent: 0.01 to 100, with at most two digits after the point. */
+            percent?: components["schemas"]["AmountInput"];
+            /** @description The amount that is taken off the price of each period, the same for any quantity, but at most the whole price. More than 0, with at most as many digits after the point as the currency. */
+            amount?: components["schemas"]["AmountInput"];
+            /**
+             * Format: int32
+             * @description The number of periods that the discount applies to; null: no limit. The field is required, so that nobody gives a discount without a limit by mistake.
+             */
+            periods: number | null;
+        };
+        /** @description A discount of a subscription. */
+        NullableDiscount: {
+            /** @description The part of price times quantity that is taken off for each period, in percent. */
+            percent: components["schemas"]["NullableAmount"];
+            /** @description The amount that is taken off the price of each period. */
+            amount: components["schemas"]["NullableAmount"];
+            /**
+             * Format: int32
+             * @description The number of periods that the discount applies to, including those that it has reduced already; null: no limit.
+             */
+            periods: number | null;
+            /**
+             * Format: int32
+             * @description The number of further periods that the discount applies to; null: no limit.
+             */
+            periods_left: number | null;
+            /** @description True if the discount has reduced the current period. */
+            applied: boolean;
+        } | null;
+        /** @description A part of an amount. */
+        Line: {
+            /**
+             * @description `period` (the price of a whole period) and `change` (the part of the new price for the rest of the period) add to the amount. Taken off are `discount` (the reduction by the discount), `unused` (the unused part of what was paid for the period) and `balance` (what the credit of the subscription pays).
+             * @enum {string}
+             */
+            kind: "period" | "change" | "discount" | "unused" | "balance";
+            amount: components["schemas"]["Amount"];
         };
         /** @description A page of payments. */
         PaymentPage: {
@@ -1671,7 +1768,7 @@ export interface components {
          *     }
          */
         Cancellation: {
-            /** @description Default: `now` if the clock manages the subscription and its status is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
+            /** @description When the subscription ends. Default: `now` if the clock manages the subscription and its status is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
             effective?: components["schemas"]["Effective"];
         };
         /**
@@ -1681,9 +1778,9 @@ export interface components {
          *     }
          */
         PauseInput: {
-            /** @description Default: `period_end` if the clock manages the subscription, else `now`. */
+            /** @description When the pause begins. Default: `period_end` if the clock manages the subscription, else `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description When the subscription resumes by itself. If null, it stays paused until it is resumed. Default: `null`. */
+            /** @description When the subscription resumes by itself. Null: it stays paused until a request resumes it. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
@@ -1699,13 +1796,13 @@ export interface components {
          *     }
          */
         PlanChange: {
-            /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, also if it has the plan already. If left out, the plan and the price stay. */
+            /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, also if it is the plan that the subscription already has. If left out, the plan and the price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description If left out: the cycle of the plan in `subscription_plan_id`; if that is left out too, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
+            /** @description The new billing cycle. If left out: the cycle of the plan in `subscription_plan_id`; if both are left out, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The number of units to pay for: 1 to 1,000,000. If left out, it stays. */
+            /** @description The number of units to pay for: 1 to 1,000,000. If left out, the quantity stays. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description `period_end`: the change is scheduled for `renews_at`, at the current price. `now`: the change is made at once. Default: `now`. */
+            /** @description When the change is made. `period_end`: the change is scheduled for `renews_at`, at the current price. `now`: the change is made at once. Default: `now`. */
             effective?: components["schemas"]["Effective"];
             /** @description How the current period is settled if the change is made at once. Default: `prorated`. */
             proration?: components["schemas"]["Proration"];
@@ -1736,12 +1833,12 @@ export interface components {
          *       "period_end": "2026-05-01T00:00:00.000000Z",
          *       "lines": [
          *         {
-         *           "kind": "credit",
-         *           "amount": 6.66
+         *           "kind": "change",
+         *           "amount": 19.99
          *         },
          *         {
-         *           "kind": "charge",
-         *           "amount": 19.99
+         *           "kind": "unused",
+         *           "amount": 6.66
          *         }
          *       ],
          *       "amount_due": 13.33,
@@ -1749,7 +1846,9 @@ export interface components {
          *       "credit_before": 0,
          *       "credit_after": 0,
          *       "renews_at": "2026-05-01T00:00:00.000000Z",
-         *       "next_amount": 29.99
+         *       "next_amount": 29.99,
+         *       "discount": null,
+         *       "ends_discount": false
          *     }
          */
         Quote: {
@@ -1762,17 +1861,13 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle after the change. */
             price: components["schemas"]["Amount"];
-            /** @description The start of the current period after the change; null if there is none. */
+            /** @description The start of the current period after the change; null if there is no current period. */
             period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of the period that begins at `period_start`; null if the period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
-            /** @description The credit for the rest of the current period, and the charge. Empty if the current period is not settled. */
-            lines: {
-                /** @enum {string} */
-                kind: "credit" | "charge";
-                amount: components["schemas"]["Amount"];
-            }[];
-            /** @description The amount to pay at once: the charge, less the credit in `lines` and the credit in `credit_before`, but at least 0. */
+            /** @description The lines of the settlement of the current period. If their sum is 0 or more, it is `amount_due`; if it is less than 0, `amount_due` is 0, and the credit grows by the difference. Empty if the current period is not settled. */
+            lines: components["schemas"]["Line"][];
+            /** @description The amount to pay at once: the sum of `lines`, but at least 0. */
             amount_due: components["schemas"]["Amount"];
             /** @description The currency of all amounts, a code of ISO 4217. */
             currency: string;
@@ -1782,11 +1877,15 @@ export interface components {
             credit_after: components["schemas"]["Amount"];
             /** @description When the next period starts and its payment is due. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description The amount of the next payment on these terms, after credit: at the renewal, or at the start of a pending subscription. Null if there is no next payment. */
+            /** @description The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a pending subscription. Null if there is no next payment. */
             next_amount: components["schemas"]["NullableAmount"];
+            /** @description The discount after the change; null if there is none. */
+            discount: components["schemas"]["NullableDiscount"];
+            /** @description True if the change ends the discount, because the plan, the billing cycle or the currency becomes another. */
+            ends_discount: boolean;
         };
         /**
-         * @description `period_end`: when the current period ends. `now`: at once.
+         * @description When an action takes effect. `period_end`: when the current period ends. `now`: at once.
          * @enum {string}
          */
         Effective: "period_end" | "now";
@@ -1835,7 +1934,7 @@ export interface components {
             } | null;
         };
         /**
-         * @description The figures of one moment.
+         * @description The figures of one moment. The subscriptions that count towards `mrr` are those with the status `active`, `past_due` or `cancelled` that have begun and have not ended.
          * @example {
          *       "as_of": "2025-06-30T00:00:00.000000Z",
          *       "subscriptions": {
@@ -1894,12 +1993,12 @@ export interface components {
             with_access: components["schemas"]["Count"];
             /** @description The number of subscriptions that are blocked. */
             blocked: components["schemas"]["Count"];
-            /** @description The number of users with a subscription that counts and has a price above 0. */
+            /** @description The number of users with a subscription that adds more than 0 to `mrr`. */
             paying_users: components["schemas"]["Count"];
             /** @description The monthly recurring revenue by currency. Prices without a currency come last. */
             money: {
                 currency: components["schemas"]["NullableCurrency"];
-                /** @description The monthly recurring revenue of all subscriptions that count. */
+                /** @description The monthly recurring revenue: for each subscription that counts (see `FiguresNow`), the part of its price that falls on one month. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from subscriptions that are past due. */
                 at_risk: components["schemas"]["TotalAmount"];
@@ -1908,12 +2007,12 @@ export interface components {
                 /** @description The monthly recurring revenue that trials without `ends_at` will bring. Not in `mrr`. */
                 trial: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The plans, ordered by the number of their subscriptions that count, the largest first. */
+            /** @description The plans, ordered by `subscriptions`, the largest number first. */
             plans: {
                 id: components["schemas"]["RecordId"];
                 slug: string;
                 name: string;
-                /** @description The number of subscriptions to the plan that count. */
+                /** @description The number of the plan's subscriptions that count towards `mrr`. */
                 subscriptions: components["schemas"]["Count"];
                 money: {
                     currency: components["schemas"]["NullableCurrency"];
@@ -1931,7 +2030,7 @@ export interface components {
             data: components["schemas"]["MonthFigures"][];
         };
         /**
-         * @description The figures of a month at its end; of the current month at `as_of`.
+         * @description The figures of a month: at its end, or at `as_of` if it is the current month.
          * @example {
          *       "month": "2025-06",
          *       "complete": false,
@@ -1969,12 +2068,12 @@ export interface components {
             returned_users: components["schemas"]["Count"];
             /** @description The number of users who paid at the end of the previous month, and pay no longer. */
             churned_users: components["schemas"]["Count"];
-            /** @description `churned_users` divided by the `paying_users` of the previous month, with 4 decimals; null if there were none. */
+            /** @description `churned_users` divided by the `paying_users` of the previous month, with 4 decimals; null if the previous month had no paying users. */
             churn_rate: number | null;
             /** @description The monthly recurring revenue by currency. */
             money: {
                 currency: string;
-                /** @description The monthly revenue from the payments with a period that contains the end of the month; for the current month, `as_of`. */
+                /** @description The monthly revenue from the payments whose period contains the end of the month (for the current month: contains `as_of`). */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from payments that failed and will be retried. */
                 at_risk: components["schemas"]["TotalAmount"];
@@ -1986,6 +2085,66 @@ export interface components {
                 count: components["schemas"]["Count"];
                 amount: components["schemas"]["TotalAmount"];
             }[];
+        };
+        /** @description The payments that the clock will create, by month. */
+        Forecast: {
+            /** @description The moment of the forecast. */
+            as_of: components["schemas"]["Timestamp"];
+            /** @description The last moment of the last month. */
+            until: components["schemas"]["Timestamp"];
+            /** @description The number of subscriptions that have not expired and that the clock does not manage. */
+            not_included: {
+                /** @description The subscriptions that callers manage. */
+                caller: components["schemas"]["Count"];
+                /** @description The subscriptions that a payment provider manages. */
+                provider: components["schemas"]["Count"];
+            };
+            /** @description The months. The first one is the current month. */
+            data: components["schemas"]["ForecastMonth"][];
+        };
+        /**
+         * @description The payments for periods that begin in a month.
+         * @example {
+         *       "month": "2026-12",
+         *       "complete": true,
+         *       "money": [
+         *         {
+         *           "currency": "EUR",
+         *           "contracted": {
+         *             "count": 4,
+         *             "amount": 61.8
+         *           },
+         *           "at_risk": {
+         *             "count": 1,
+         *             "amount": 19.9
+         *           },
+         *           "trial": {
+         *             "count": 1,
+         *             "amount": 19.9
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        ForecastMonth: {
+            month: string;
+            /** @description False for the current month, which has only the payments after `as_of`. */
+            complete: boolean;
+            /** @description The payments by currency, and by the status of their subscription at `as_of`. */
+            money: {
+                currency: string;
+                /** @description The payments of the subscriptions that are neither at risk nor on trial. */
+                contracted: components["schemas"]["ForecastSum"];
+                /** @description The payments of subscriptions that are past due, or that wait for their first payment. */
+                at_risk: components["schemas"]["ForecastSum"];
+                /** @description The payments of subscriptions that are on trial, or whose trial has not begun. */
+                trial: components["schemas"]["ForecastSum"];
+            }[];
+        };
+        /** @description A number of payments and their sum. */
+        ForecastSum: {
+            count: components["schemas"]["Count"];
+            amount: components["schemas"]["TotalAmount"];
         };
         /**
          * @description The access that a user's subscriptions grant now.
@@ -2132,9 +2291,9 @@ export interface components {
             /** Format: date-time */
             current_period_end: string | null;
             quantity: components["schemas"]["Quantity"];
-            /** @description The price of one unit for one cycle, from the next period on. */
+            /** @description The price of one unit for one cycle, used for the next payment unless `scheduled_change` replaces it. The current period may have had another price. */
             price: components["schemas"]["NullableAmount"];
-            /** @description The currency of `price` and `credit`. */
+            /** @description The currency of `price`. */
             currency: components["schemas"]["NullableCurrency"];
             /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
@@ -2223,7 +2382,7 @@ export interface components {
                 period_start?: string;
                 /**
                  * Format: date-time
-                 * @description With `period_started`: the end of the period; null if it has none.
+                 * @description With `period_started`: the end of the period; null if the period has no end.
                  */
                 period_end?: string | null;
                 /**
@@ -2303,7 +2462,7 @@ export interface components {
             received: true;
         };
         /**
-         * @description `pending`: its object will be read from the provider. `applied`: a record was written. `same`: the records were up to date. `waiting`: something is missing in this service; the event will be retried. `ignored`: the service does not copy such objects. `failed`: a person must check it.
+         * @description The state of an event. `pending`: the object that the event is about will be read from the provider. `applied`: a record was written. `same`: the records were up to date. `waiting`: something is missing (see `reason`); the event will be retried. `ignored`: the service does not copy such objects. `failed`: a person must check it.
          * @example waiting
          * @enum {string}
          */
@@ -2341,14 +2500,14 @@ export interface components {
             event_type: string | null;
             /** @description The object that the event is about. */
             object: components["schemas"]["NullableProviderObject"];
-            /** @description The subscription, invoice or order to which `object` leads. */
+            /** @description The subscription, invoice or order that was found through `object`. */
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
              * @description The user for whom the checkout was created.
              */
             user_id: string | null;
-            /** @description True if a caller sent the user. This user then owns the subscription, even if the customer is bound to another user. */
+            /** @description True if a caller sent `user_id`. Then this user gets the subscription, even if the customer is bound to another user. */
             user_decides: boolean;
             /** @description The customer at the provider. */
             customer: string | null;
@@ -2364,7 +2523,7 @@ export interface components {
              * @description The subscription of this service to which the object belongs.
              */
             subscription_id: string | null;
-            /** @description When the event is retried; null: it is not. */
+            /** @description When the event is retried; null: never. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
         };
         /** @description A page of events of payment providers. */
@@ -2373,7 +2532,7 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description A customer that is bound to a user, or a subscription, invoice or order that belongs to a subscription of this service. */
+        /** @description A link. It binds a customer of the provider to a user, or a subscription, invoice or order of the provider to a subscription of this service. */
         ListedProviderLink: {
             id: string;
             /** @description The name of the payment provider in this service. */
@@ -2384,7 +2543,7 @@ export interface components {
                 kind: "customer" | "subscription" | "invoice" | "order";
                 id: components["schemas"]["ProviderObjectId"];
             };
-            /** @description The provider's customer of the subscription, invoice or order. */
+            /** @description The customer, at the provider, to whom the subscription, invoice or order belongs. */
             customer: string | null;
             /**
              * Format: uuid
@@ -2403,12 +2562,12 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description The state of an object that is not copied yet, and the reason. */
+        /** @description The state of a subscription of the provider that this service has not copied yet, and the reason. */
         ProviderStanding: {
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
         };
-        /** @description The number of events with a state and a reason. */
+        /** @description The number of events that have this state and this reason. */
         ProviderCount: {
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
@@ -2423,7 +2582,7 @@ export interface components {
             kind: "nightly" | "all";
             started_at: components["schemas"]["Timestamp"];
             finished_at: components["schemas"]["NullableTimestamp"];
-            /** @description The number of objects by result. `drift` counts objects that differed although no event was open for them: it should be 0. */
+            /** @description The number of objects by result. `drift` counts the objects that differed from this service's records although no event about them was pending or waiting; a number above 0 means that webhooks are missing. */
             counts: {
                 made: number;
                 changed: number;
@@ -2440,7 +2599,7 @@ export interface components {
             source: string;
             /** @enum {string} */
             kind: "stripe" | "lemon_squeezy";
-            /** @description True if the provider's live data is copied, false if its test data is. */
+            /** @description True if the provider's live data is copied, false if its test data is copied. */
             live: boolean;
             /** @description When the last event of the provider was received. */
             last_event_at: components["schemas"]["NullableTimestamp"];
@@ -2453,7 +2612,7 @@ export interface components {
             data: components["schemas"]["Provider"][];
         };
         /**
-         * @description Send either `customer` and `user_id`, or `subscription_id`.
+         * @description The link to make: send either `customer` and `user_id`, or `subscription_id`.
          * @example {
          *       "source": "stripe",
          *       "customer": "cus_1AbC",
@@ -2491,13 +2650,13 @@ export interface components {
             order?: components["schemas"]["ProviderObjectId"];
             /**
              * Format: uuid
-             * @description The user to make the owner of the subscription if it is new here, even if the provider's customer is bound to another user.
+             * @description The user who gets the subscription if this service has not copied it yet, even if the provider's customer is bound to another user.
              */
             user_id?: string;
         };
         /**
          * Format: uri
-         * @description An `https` URL without a user, a password or a fragment. Private and reserved addresses are refused, unless the setting `[webhooks] allow` lists them; for those, `http` is accepted too.
+         * @description An `https` URL without a user name, a password or a fragment. Private and reserved addresses are refused, unless the setting `[webhooks] allow` lists them; for listed addresses, `http` is accepted too.
          * @example https://shop.example/webhooks
          */
         EndpointUrl: string;
@@ -2527,7 +2686,7 @@ export interface components {
             types?: components["schemas"]["EndpointTypes"];
             /** @description A description for people, on one line. Default: `""`. */
             description?: components["schemas"]["EndpointDescription"];
-            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or the `sequence` of an event for the one after it. Default: `now`. */
+            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or the `sequence` of an event to begin with the event after it. Default: `now`. */
             from?: string | number;
         };
         /**
@@ -2558,7 +2717,7 @@ export interface components {
             previous_secret_until: components["schemas"]["NullableTimestamp"];
             /** @description The `sequence` up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
-            /** @description The `sequence` of the newest event minus `cursor`. It also counts events that the endpoint does not receive, until the cursor passes them. */
+            /** @description The `sequence` of the newest event minus `cursor`. This number also counts events that the endpoint does not receive, until the cursor passes them. */
             behind: components["schemas"]["Sequence"];
             /** @description When the endpoint stalled. While it is stalled, only its oldest event is attempted. */
             stalled_since: components["schemas"]["NullableTimestamp"];
@@ -2567,9 +2726,9 @@ export interface components {
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             /** @description The number of parked events (see `ParkedEvent`) that were not given up, at most 100. */
             parked: number;
-            /** @description The number of listed events that were given up after ten attempts. An event is listed for 30 days after it was given up, and at most 100 events are listed. */
+            /** @description The number of events that were given up after ten attempts and are still listed with the parked events. An event is listed for 30 days after it was given up, and at most 100 such events are listed. */
             given_up: number;
-            /** @description The moment of the first failure since the last success. After five days the endpoint is disabled. */
+            /** @description The moment of the first failed attempt since the last success. After five days without a success the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
             /** @description The `sequence` up to which events were deleted before they could be delivered. */
@@ -2579,7 +2738,7 @@ export interface components {
             version: components["schemas"]["Version"];
             /** @description The last attempts, newest first. Left out in lists. */
             recent?: components["schemas"]["WebhookAttempt"][];
-            /** @description The secret that signs deliveries. Only sent when the endpoint is created or its secret is rotated; null if a create is repeated after a rotation. */
+            /** @description The secret that signs deliveries. Only sent when the endpoint is created or its secret is rotated; null if the request that created the endpoint is repeated after a rotation. */
             secret?: string | null;
         };
         /** @description A page of endpoints. */
@@ -2604,7 +2763,7 @@ export interface components {
             duration_ms: number;
         } | null;
         /**
-         * @description `delivered`: the response has a status from 200 to 299. `refused`: it has another status. `timed_out`: no response in time. `unreachable`: the connection failed or was closed before the response. `blocked`: the URL or its address is not allowed.
+         * @description `delivered`: the response has a status from 200 to 299. `refused`: the response has another status. `timed_out`: no response in time. `unreachable`: the connection failed or was closed before the response. `blocked`: the URL or its address is not allowed.
          * @enum {string}
          */
         WebhookOutcome: "delivered" | "refused" | "timed_out" | "unreachable" | "blocked";
@@ -2619,11 +2778,11 @@ export interface components {
          */
         NullableStallReason: "failing" | "parked_full" | null;
         /**
-         * @description `waiting`: the event will be attempted again. `behind`: it waits for an earlier event of the same record. `given_up`: it was attempted ten times.
+         * @description `waiting`: the event will be attempted again. `behind`: the event waits for an earlier event of the same record. `given_up`: the event was attempted ten times, and is not attempted again by itself.
          * @enum {string}
          */
         ParkedEventState: "waiting" | "behind" | "given_up";
-        /** @description A parked event: one that was set apart after a failed attempt, or to wait for an earlier event of the same record. */
+        /** @description A parked event: an event that was set apart after a failed attempt, or to wait for an earlier event of the same record. */
         ParkedEvent: {
             sequence: components["schemas"]["Sequence"];
             state: components["schemas"]["ParkedEventState"];
@@ -2693,7 +2852,7 @@ export interface components {
                 use: "sig";
                 /** @enum {unknown} */
                 alg?: "EdDSA" | "ES256";
-                /** @description The key's thumbprint (RFC 7638). The header of a token has it as `kid`. */
+                /** @description The key's thumbprint (RFC 7638). The header of a token has the `kid` of its key. */
                 kid: string;
                 /** @enum {unknown} */
                 crv: "Ed25519" | "P-256";
@@ -2747,7 +2906,7 @@ export interface components {
              * @description The kind of error, for programs. A code does not change.
              * @enum {string}
              */
-            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "currency_mismatch" | "quote_changed" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
+            code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "discount_exists" | "currency_mismatch" | "quote_changed" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`. Send it to the operators of the service when you report the error. */
             request_id: string;
             /** @description With `validation_failed`: all errors in the body. */
@@ -2781,7 +2940,7 @@ export interface components {
             /** @description The name of the field: `variants[2]` for an element, `metadata.campaign` for a key, empty for the body as a whole. */
             field: string;
             code: components["schemas"]["FaultCode"];
-            /** @description Continues the name of the field: "must be …". */
+            /** @description The rest of a sentence that begins with the name of the field: "must be …". */
             message: string;
         };
         /** @enum {string} */
@@ -2953,7 +3112,7 @@ export interface components {
          */
         BillingCycleInput: string;
         /**
-         * @description `cancelled`: it will not renew, and grants access until `ends_at`. `expired`: it has ended.
+         * @description The status. `cancelled`: the subscription will not renew, and grants access until `ends_at`. `expired`: the subscription has ended.
          * @enum {string}
          */
         SubscriptionStatus: "pending" | "on_trial" | "active" | "past_due" | "unpaid" | "paused" | "cancelled" | "expired";
@@ -2976,13 +3135,13 @@ export interface components {
     parameters: {
         /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
         "x-request-id": string;
-        /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
+        /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
         "x-forwarded-for": string;
         /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
         "user-agent": string;
-        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
         "idempotency-key": string;
-        /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+        /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
         "if-match": string;
         /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
         "if-none-match": string;
@@ -3016,9 +3175,9 @@ export interface components {
         wait: number;
         /** @description Only steps after this moment. Without it, the page begins with the next step. */
         "timeline-after": components["schemas"]["TimestampInput"];
-        /** @description Only steps up to this moment, at most 10 years from now; a later moment is reduced to that. Default: one year from now, or one year from `after` if that is later. */
+        /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
         "timeline-until": components["schemas"]["TimestampInput"];
-        /** @description The maximum number of steps. Further steps at the same moment as the last one are returned too. Default: `50`. */
+        /** @description The maximum number of steps. Further steps at the same moment as the last step are returned too. Default: `50`. */
         "timeline-limit": number;
         /** @description The number of months, including the current one. Default: `24`. */
         months: number;
@@ -3040,9 +3199,9 @@ export interface components {
         "most-popular": boolean;
         /** @description The field to sort by; `-` sorts in descending order. Default: `-created_at`. */
         "subscription-sort": "created_at" | "-created_at" | "renews_at" | "-renews_at";
-        /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
+        /** @description Only the user with this e-mail address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
         email: string;
-        /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
+        /** @description Only users with an e-mail address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
         "email-starts-with": string;
         /** @description The name of a configured payment provider. 404 if there is no such provider. */
         source: string;
@@ -3074,7 +3233,7 @@ export interface components {
         "subscription-is-active": boolean;
         /** @description Only the subscription with this id at the payment provider. */
         "external-subscription-id": components["schemas"]["ExternalIdInput"];
-        /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find those to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
+        /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find the subscriptions to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
         "renews-before": components["schemas"]["TimestampInput"];
         /** @description Only subscriptions with a `renews_at` at this moment or later, in any status. */
         "renews-after": components["schemas"]["TimestampInput"];
@@ -3089,7 +3248,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3120,7 +3279,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3357,7 +3516,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3414,7 +3573,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3446,7 +3605,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3487,7 +3646,7 @@ export interface operations {
                 is_active?: components["parameters"]["subscription-is-active"];
                 /** @description Only the subscription with this id at the payment provider. */
                 external_subscription_id?: components["parameters"]["external-subscription-id"];
-                /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find those to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
+                /** @description Only subscriptions with a `renews_at` before this moment, in any status. Filter by `status` as well to find the subscriptions to charge: cancelled, expired and unpaid subscriptions keep their `renews_at`. */
                 renews_before?: components["parameters"]["renews-before"];
                 /** @description Only subscriptions with a `renews_at` at this moment or later, in any status. */
                 renews_after?: components["parameters"]["renews-after"];
@@ -3516,7 +3675,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3573,7 +3732,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3605,7 +3764,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3631,9 +3790,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3665,9 +3824,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3699,9 +3858,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3733,7 +3892,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3747,6 +3906,66 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description No change is scheduled now. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    giveDiscount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The id of the subscription. 404 if it is not a UUID. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewDiscount"];
+            };
+        };
+        responses: {
+            /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
+            };
+        };
+    };
+    removeDiscount: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                "If-Match"?: components["parameters"]["if-match"];
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The id of the subscription. 404 if it is not a UUID. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The subscription has no discount now. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -3789,9 +4008,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3824,9 +4043,9 @@ export interface operations {
             query?: {
                 /** @description Only steps after this moment. Without it, the page begins with the next step. */
                 after?: components["parameters"]["timeline-after"];
-                /** @description Only steps up to this moment, at most 10 years from now; a later moment is reduced to that. Default: one year from now, or one year from `after` if that is later. */
+                /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
                 until?: components["parameters"]["timeline-until"];
-                /** @description The maximum number of steps. Further steps at the same moment as the last one are returned too. Default: `50`. */
+                /** @description The maximum number of steps. Further steps at the same moment as the last step are returned too. Default: `50`. */
                 limit?: components["parameters"]["timeline-limit"];
             };
             header?: {
@@ -3918,7 +4137,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3975,7 +4194,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4007,7 +4226,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4065,9 +4284,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4102,9 +4321,9 @@ export interface operations {
                 limit?: components["parameters"]["limit"];
                 /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description Only the user with this address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
+                /** @description Only the user with this e-mail address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
                 email?: components["parameters"]["email"];
-                /** @description Only users with an address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
+                /** @description Only users with an e-mail address that begins with this text, ordered by address. Case does not matter; write a domain in its ASCII form. */
                 email_starts_with?: components["parameters"]["email-starts-with"];
                 /** @description Only users with one of these ids. */
                 id?: components["parameters"]["user-ids"];
@@ -4479,7 +4698,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4534,7 +4753,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4566,7 +4785,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several, separated by commas, or `*`. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4784,6 +5003,29 @@ export interface operations {
             };
         };
     };
+    getForecast: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The forecast. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forecast"];
+                };
+            };
+        };
+    };
     getKeys: {
         parameters: {
             query?: never;
@@ -4842,7 +5084,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The store accepts writes. */
+            /** @description The database accepts writes. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4857,7 +5099,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first one that is not of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];

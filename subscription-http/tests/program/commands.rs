@@ -252,7 +252,7 @@ fn every_fault_of_a_file_is_told_with_its_line_and_nothing_is_imported() {
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("the file has 3 faults, and nothing of it was imported"), "{errors}");
     for line in
-        ["\n  line 2: must be one of auth", "\n  line 3: ", "\n  line 6: the file is not as"]
+        ["\n  line 2: must be one of auth", "\n  line 3: ", "\n  line 6: the file was changed"]
     {
         assert!(errors.contains(line), "{line}: {errors}");
     }
