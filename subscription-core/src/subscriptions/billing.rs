@@ -109,7 +109,7 @@ pub struct BillingState {
     /// When the free trial ends, or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial_ends_at: Option<Timestamp>,
-    /// When a paused subscription resumes by itself.
+    /// When the clock resumes the paused subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
     /// The start of the running period, or of the trial, if the clock began it.
@@ -311,7 +311,7 @@ of_billing! {
     discount: Discount;
     /// When the free trial ends, or ended.
     trial_ends_at: Timestamp;
-    /// When a paused subscription resumes by itself.
+    /// When the clock resumes the paused subscription.
     resumes_at: Timestamp;
     /// The time since which the subscription has had a failed payment that is not paid yet.
     past_due_since: Timestamp;

@@ -206,14 +206,14 @@ fn limits(settings: &Settings) -> Limits {
     if limits.connections > most {
         tracing::warn!(
             connections = most,
-            "the system allows fewer open files (ulimit -n) than --max-connections"
+            "the limit of open files (ulimit -n) is too low for --max-connections: fewer connections are accepted"
         );
     }
     limits.with_connections(limits.connections.min(most))
 }
 
-/// Logs a warning for each active plan whose subscriptions nobody bills: the plan has a price, but no currency and no
-/// product or variant of a provider.
+/// Logs a warning for each active plan, of the first 200, whose subscriptions nobody may bill: the plan has a price, but
+/// no currency and no product or variant of a provider.
 async fn log_unbilled_plans(service: &SubscriptionService) {
     let query = PlanQuery::default().with_limit(PageLimit::MAX);
     // A database that cannot be reached yet has its own warning.

@@ -85,7 +85,7 @@ fn fewer_open_files_than_connections_are_told_and_kept_to() {
     shell.args(["-c", &limited, program]);
     let mut running = Running::start_as(shell, |_| {});
 
-    let told = running.log_line("the system allows fewer open files");
+    let told = running.log_line("the limit of open files");
 
     assert_eq!(told["connections"], 20);
     let held: Vec<_> = (0..30).map(|_| TcpStream::connect(running.address).unwrap()).collect();

@@ -11,7 +11,8 @@ use crate::providers::mapping::money;
 use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
-/// Maps an invoice with its payments, their intents and charges, and the added field `disputes`.
+/// Maps an invoice with its payments, their intents and charges, and with the field `disputes`, which Stripe does not
+/// have: the client of its API adds it.
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let root = JsonPath::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
