@@ -1470,7 +1470,7 @@ export interface components {
             credit?: components["schemas"]["NullableAmountInput"];
             /** @description The end of the trial, after `starts_at`. If left out: the `trial_period` of the plan decides if this is the user's first subscription and `status` is not sent, else there is no trial. Null: no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When a paused subscription resumes by itself. Default: `null`. */
+            /** @description When the clock resumes the subscription, if it is paused. If callers manage the subscription, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
             /** @description A discount on the price, from the first period on; if `status` is sent, from the next period on. Allowed only if the clock manages the subscription. */
             discount?: components["schemas"]["NewDiscount"];
@@ -1512,7 +1512,7 @@ export interface components {
             credit?: components["schemas"]["NullableAmountInput"];
             /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, this end can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When the paused subscription resumes by itself. */
+            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
             /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
@@ -1584,7 +1584,7 @@ export interface components {
             current_period_end: components["schemas"]["NullableTimestamp"];
             /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the paused subscription resumes by itself. */
+            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             /** @description Since when the subscription has had a failed payment that is not paid yet. Null if it has none. */
             past_due_since: components["schemas"]["NullableTimestamp"];
@@ -1780,7 +1780,7 @@ export interface components {
         PauseInput: {
             /** @description When the pause begins. Default: `period_end` if the clock manages the subscription, else `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description When the subscription resumes by itself. Null: it stays paused until a request resumes it. Default: `null`. */
+            /** @description When the clock resumes the subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
@@ -2297,7 +2297,7 @@ export interface components {
             currency: components["schemas"]["NullableCurrency"];
             /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the paused subscription resumes by itself. */
+            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
@@ -2500,7 +2500,7 @@ export interface components {
             event_type: string | null;
             /** @description The object that the event is about. */
             object: components["schemas"]["NullableProviderObject"];
-            /** @description The subscription, invoice or order that was found through `object`. */
+            /** @description The subscription, invoice or order that `object` leads to: `object` itself if it is one of these, else the one that its checkout session or payment intent belongs to. Null until it is found, and for a customer. */
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
@@ -3036,7 +3036,7 @@ export interface components {
             action: "change_plan" | "pause";
             /** @description When the change is made: `renews_at`. */
             effective_at: components["schemas"]["NullableTimestamp"];
-            /** @description With `pause`: when the subscription resumes by itself. */
+            /** @description With `pause`: when the clock resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
             subscription_plan_id?: components["schemas"]["RecordId"];
             billing_cycle?: components["schemas"]["BillingCycle"];
@@ -3051,12 +3051,12 @@ export interface components {
          */
         NullablePaymentKind: "initial" | "renewal" | "proration" | null;
         /**
-         * @description An ISO 8601 duration of one unit, or null.
+         * @description An ISO 8601 duration in days, weeks, months or years, without mixing them: `P14D`, `P1M`. Or null.
          * @example P14D
          */
         NullableSpan: string | null;
         /**
-         * @description An ISO 8601 duration of one unit, at most a hundred years, or null.
+         * @description An ISO 8601 duration in days, weeks, months or years, without mixing them, at most a hundred years: `P14D`, `P1M`. Or null.
          * @example P14D
          */
         NullableSpanInput: string | null;
