@@ -67,8 +67,7 @@ impl ServerKeys {
         self.current
     }
 
-    /// A MAC over `text` with the key of this number, for one purpose and one salt; `None` if there is no key with this
-    /// number.
+    /// The MAC of `text` under the key with this number, for one purpose and one salt; `None` if no key has this number.
     pub(crate) fn mac(
         &self,
         id: u8,

@@ -85,8 +85,7 @@ pub(crate) struct WriterTurn<'q> {
     _writer: Writer<'q>,
 }
 
-/// Counts a writer while it waits or has its turn. If the future of the writer is dropped, the writer is no longer
-/// counted.
+/// Counts a writer for as long as it waits or has its turn. Dropping the future of the writer ends the count.
 #[derive(Debug)]
 struct Writer<'q>(&'q WriterQueue);
 

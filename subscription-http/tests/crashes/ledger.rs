@@ -104,7 +104,8 @@ pub(crate) fn same(one: &str, other: &str, across_releases: bool) -> bool {
         return one == other;
     }
     let fields = |body: &str| serde_json::from_str::<Map<String, Value>>(body).unwrap();
-    let (one, other) = (fields(one), fields(other));
+    let one = fields(one);
+    let other = fields(other);
     one.iter().all(|(name, value)| other.get(name).is_none_or(|other| other == value))
 }
 

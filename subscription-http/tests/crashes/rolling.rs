@@ -57,7 +57,8 @@ struct Upgrade {
 impl Upgrade {
     fn start(&self, is_old: bool) -> Running {
         // Else every one has as many connections as if it were alone.
-        let (url, few) = (self.database.url(), ["--database-connections", "8"]);
+        let url = self.database.url();
+        let few = ["--database-connections", "8"];
         if is_old {
             Running::start_program(&self.previous, &self.folder, &url, &few)
         } else {
@@ -85,7 +86,8 @@ impl Upgrade {
         caches_expire();
         under_load_on(writers, servers, handle, |progress| {
             let done = act(progress);
-            let (answered, refused) = (progress.answered(), progress.unavailable());
+            let answered = progress.answered();
+            let refused = progress.unavailable();
             println!("{story}: {answered} answered steps, {refused} refused");
             done
         })
@@ -106,7 +108,8 @@ fn check(writers: &mut [Writer], server: &Running) {
 
 /// The ids of a whole list, page by page.
 fn ids(server: &Running, (path, field, parameter): (&str, &str, &str)) -> Vec<String> {
-    let (mut connection, mut ids) = (server.connect(), Vec::new());
+    let mut connection = server.connect();
+    let mut ids = Vec::new();
     let mut query = format!("{path}?limit=50");
     loop {
         let page = connection.sure(&Request::get(&query)).expect(200).json();
@@ -131,7 +134,8 @@ fn a_rolling_upgrade_loses_nothing_that_was_answered() {
     for writer in &mut writers {
         writer.across_releases = true;
     }
-    let (first, second) = (upgrade.start(true), upgrade.start(true));
+    let first = upgrade.start(true);
+    let second = upgrade.start(true);
 
     let old = [first.address, second.address];
     let new = upgrade.load("tables are migrated", &mut writers, &old, |progress| {

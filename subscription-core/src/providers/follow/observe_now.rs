@@ -18,7 +18,7 @@ use crate::values::{Slug, UserId};
 pub enum ObservedNow {
     /// The subscription follows its provider.
     Subscription(Arc<Subscription>),
-    /// There is no subscription, or none yet: the status of the event says why.
+    /// The event has made no subscription, or not yet: its status says why.
     EventStatus(EventStatus),
     /// Too many observations were requested: the caller must wait for this time.
     Limited(Duration),

@@ -113,7 +113,7 @@ pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) 
     assert_eq!(found(&store, UniqueValue::UserIdentity(&nobody)).await, None);
 }
 
-/// The users are listed by id, as many as requested. An account that is no longer closing is not listed.
+/// The users whose accounts are being closed are listed by id, at most the requested number. Other users are not listed.
 pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
     let closing = |n| User { closing: true, ..account(n) };
     put(&store, [account(1), closing(4)]).await;

@@ -47,7 +47,7 @@ impl Call {
         write().map(Some).ok_or_else(|| ApiError::unforeseen("a cursor could not be written"))
     }
 
-    /// The position of the cursor in the query; `None` if there is no cursor.
+    /// The position that the cursor of the query names; `None` if the query has no cursor.
     pub(crate) fn after(&self) -> Result<Option<Position>, ApiError> {
         let Some(cursor) = self.query.value("cursor") else { return Ok(None) };
         let read = || {

@@ -186,8 +186,8 @@ impl TurnedClock for ClockControl {
         self.clock.now()
     }
 
-    /// Stops the clock at each moment at which work is due, works there until no work is left, and ends at `to`. If the
-    /// time for work is over before, work is left.
+    /// Stops the clock at each moment at which work is due, works there until no work is left, and ends at `to`. If
+    /// the work takes too long, it returns before `to`, with work left.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
         let _turn = self.turn.lock().await;
         // The clock is released even if the caller disconnects during the advance.

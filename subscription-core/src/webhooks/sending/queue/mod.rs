@@ -115,7 +115,8 @@ impl EndpointQueue {
         if queue.is_enabled() && queue.signing.is_none() {
             queue.disable(DisabledReason::KeyMissing, now);
         }
-        // If a caller made the delivery document due, the document is written again, so that it is no longer due.
+        // A caller may have set the `due_at` of the delivery document to wake the queue. The document is then written
+        // again, with the time at which the queue really is due.
         if queue.delivery.due_at != queue.due_at() || queue.parked.is_touched() {
             queue.changed_at = Some(now);
         }

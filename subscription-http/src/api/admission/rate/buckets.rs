@@ -121,10 +121,11 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Removes the half of the buckets that become full first. Buckets that are full now are the first of these.
+/// Removes the half of the buckets that are full or will be full soonest. A full bucket allows as much as a missing one,
+/// so nothing is lost with it. A key that has reached its limit has an almost empty bucket: an attacker who sends from
+/// ever new addresses removes it only once more than half of the keys are limited.
 ///
-/// An attacker who uses ever new addresses evicts only such entries, and not the keys that are limited. This function
-/// runs once for many new keys, and on one shard at a time.
+/// One removal makes room for many new keys, and locks one shard only.
 fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {
     let mut times: Vec<Nanos> = full_at.values().copied().collect();
     let middle = times.len() / 2;

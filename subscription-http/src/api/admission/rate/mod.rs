@@ -251,7 +251,8 @@ impl Refusal {
     }
 }
 
-/// Counts a request, and refuses it if the limit is reached. `None` if there is no limit or no key.
+/// Counts a request, and refuses it if the limit is reached. `None` if nothing is limited: no limit is set, or the
+/// request has no key.
 fn take<K: Hash + Eq + Clone>(
     limit: Option<&Limit<K>>,
     key: Option<K>,
