@@ -1,12 +1,14 @@
 //! How fast figures are read from a large store, and what that costs the writers beside it.
 //!
 //! `cargo bench --bench figures` fills a SQLite file with 100,000 subscriptions and 200,000 payments
-//! (`SUBSCRIPTIONS=20000` for fewer) and measures `/stats/now` and `/stats/months`, cold and warm. Then it commits new
-//! subscriptions for some seconds, in slices in turn: without figures, beside a client that asks for them ten times a
-//! second as they are served (they are cached), and beside figures that are read again and again without a cache.
+//! (`SUBSCRIPTIONS=20000` for fewer) and measures `/stats/now`, `/stats/months` and `/stats/forecast`, cold and warm. Then
+//! it commits new subscriptions for some seconds, in slices in turn: without figures, beside a client that asks for them
+//! ten times a second as they are served (they are cached), and beside figures and forecasts that are read again and
+//! again without a cache.
 
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::print_stdout,
     reason = "a bench that fails panics, and it prints its result"
 )]
@@ -24,14 +26,14 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use secrecy::ExposeSecret as _;
+use subscription_core::billing::{Billing, Policy};
 use subscription_core::figures::Figures;
 use subscription_core::payments::RequestedPayment;
-use subscription_core::store::{
-    ChangeSet, PageLimit, Record, SqliteOptions, StoreExt as _, SubscriptionQuery,
-};
+use subscription_core::store::{ChangeSet, Record, SqliteOptions};
 use subscription_core::{
-    BillingCycle, Payment, PaymentId, PaymentKind, PaymentStatus, Store, Subscription,
-    SubscriptionId, SubscriptionService, SystemRandomness, Timestamp, UserId, Version,
+    BillingCycle, NewPlan, NewSubscription, Payment, PaymentId, PaymentKind, PaymentStatus, Store,
+    Subscription, SubscriptionId, SubscriptionService, SystemRandomness, Timestamp, UserId,
+    Version,
 };
 use world::ApiWorld;
 
@@ -56,8 +58,10 @@ async fn main() {
     let store = SqliteOptions::file(folder.join("figures.db")).open().await.unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let world = Arc::new(ApiWorld::over(Arc::clone(&store), 1, true).await);
-    let template = fill(&store, count).await;
+    // The service has the rules of billing, by which a forecast is made.
     let service = SubscriptionService::new(Arc::clone(&store));
+    let service = Billing::new(service, Policy::default()).service().clone();
+    let template = fill(&service, &store, count).await;
     println!("| figures | median | goal |\n| --- | ---: | ---: |");
     let now =
         cold(|figures| async move { figures.now().await.unwrap().paying_users }, &service, count)
@@ -65,8 +69,12 @@ async fn main() {
     println!("| now, cold, {count} subscriptions | {now:.1?} | 1 s |");
     let months = cold(|figures| async move { figures.months(24).await.unwrap().data.last().unwrap().paying_users }, &service, count).await;
     println!("| months, cold, {} payments | {months:.1?} | 1 s |", 2 * count);
-    println!("\n| beside | commits/s alone | beside it | ratio | goal |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
+    let forecast = cold(|figures| async move { next_month(&figures).await }, &service, count).await;
+    println!("| forecast, cold, {count} subscriptions | {forecast:.1?} | |");
+    let ratio = forecast.as_secs_f64() / now.as_secs_f64();
+    println!("| forecast ÷ now, cold | {ratio:.1} | 8.8 at most |");
+    println!("\n| beside | commits/s alone | beside it | ratio | goal | p99 ratio | at most |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     // Nothing is cached yet: the first request reads them.
     let caller = Arc::clone(&world);
     let asked = move || {
@@ -77,16 +85,28 @@ async fn main() {
         }
     };
     beside("requests for `/stats/now`", &store, &template, asked).await;
+    let reader = service.clone();
     let read = move || {
         // A new one each time: nothing is cached.
-        let figures = Figures::new(service.clone());
+        let figures = Figures::new(reader.clone());
         async move { drop(figures.now().await.unwrap()) }
     };
     beside("cold readings of now", &store, &template, read).await;
+    let ahead = move || {
+        let figures = Figures::new(service.clone());
+        async move { drop(figures.forecast().await.unwrap()) }
+    };
+    beside("cold forecasts", &store, &template, ahead).await;
     println!("\n| figures | median | goal |\n| --- | ---: | ---: |");
-    for path in ["/stats/now", "/stats/months"] {
+    for path in ["/stats/now", "/stats/months", "/stats/forecast"] {
         println!("| {path}, warm | {:.1?} | 5 ms |", warm(&world, path).await);
     }
+}
+
+/// The number of payments of the first whole month of a forecast.
+async fn next_month(figures: &Figures) -> u64 {
+    let forecast = figures.forecast().await.unwrap();
+    forecast.data[1].money.iter().map(|money| money.contracted.count).sum()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
@@ -134,11 +154,19 @@ async fn ask(world: &ApiWorld, path: &str) -> Duration {
     begun.elapsed()
 }
 
-/// Makes so many subscriptions and two payments for each, and returns one of the subscriptions.
-async fn fill(store: &Arc<dyn Store>, count: usize) -> Arc<Subscription> {
-    let query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
-    let page = store.list_as::<Subscription>(query).await.unwrap();
-    let template = Arc::clone(page.items.first().unwrap());
+/// Makes so many subscriptions that the clock renews each month, and two payments for each. Returns one of the
+/// subscriptions.
+async fn fill(
+    service: &SubscriptionService,
+    store: &Arc<dyn Store>,
+    count: usize,
+) -> Arc<Subscription> {
+    let (name, slug) = ("Renewed".parse().unwrap(), "renewed".parse().unwrap());
+    let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
+    let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
+    let plan = service.create_plan(plan).await.unwrap();
+    let user = UserId::new(service.now(), &SystemRandomness).unwrap();
+    let template = service.create_subscription(NewSubscription::new(user, plan.id)).await.unwrap();
     let mut made = 0;
     while made < count {
         let mut writes = Vec::with_capacity(900);
@@ -202,10 +230,10 @@ async fn beside<F: Future<Output = ()> + Send>(
     template: &Arc<Subscription>,
     read: impl Fn() -> F + Clone + Send + 'static,
 ) {
-    let (mut alone, mut with_figures, mut readings) = (0, 0, 0);
+    let (mut alone, mut with_figures, mut readings) = (Vec::new(), Vec::new(), 0);
     for slice in 0..SLICES {
         if slice % 2 == 0 {
-            alone += commits(store, template).await;
+            alone.extend(commits(store, template).await);
             continue;
         }
         let stop = Arc::new(AtomicBool::new(false));
@@ -220,36 +248,47 @@ async fn beside<F: Future<Output = ()> + Send>(
                 readings
             }
         });
-        with_figures += commits(store, template).await;
+        with_figures.extend(commits(store, template).await);
         stop.store(true, Ordering::SeqCst);
         readings += reader.await.unwrap();
     }
     let seconds = SLICE.as_secs_f64() * SLICES as f64 / 2.0;
-    let (alone, with_figures) = (alone as f64 / seconds, with_figures as f64 / seconds);
+    let slower = p99(&mut with_figures) / p99(&mut alone);
+    let rate = |commits: Vec<Duration>| commits.len() as f64 / seconds;
+    let (alone, with_figures) = (rate(alone), rate(with_figures));
     let ratio = with_figures / alone;
-    println!("| {readings} {name} | {alone:.0} | {with_figures:.0} | {ratio:.2} | 0.9 |");
+    println!(
+        "| {readings} {name} | {alone:.0} | {with_figures:.0} | {ratio:.2} | 0.9 | {slower:.1} | 2.2 |"
+    );
 }
 
-/// The commits of one slice.
-async fn commits(store: &Arc<dyn Store>, template: &Arc<Subscription>) -> usize {
+/// The 99th percentile, in seconds.
+fn p99(times: &mut [Duration]) -> f64 {
+    times.sort_unstable();
+    times[times.len() * 99 / 100].as_secs_f64()
+}
+
+/// The times that the commits of one slice took.
+async fn commits(store: &Arc<dyn Store>, template: &Arc<Subscription>) -> Vec<Duration> {
     let end = Instant::now() + SLICE;
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
             let (store, template) = (Arc::clone(store), Arc::clone(template));
             tokio::spawn(async move {
-                let mut count = 0;
+                let mut times = Vec::new();
                 while Instant::now() < end {
                     let writes = vec![Record::from(copy_of(&template))];
+                    let begun = Instant::now();
                     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
-                    count += 1;
+                    times.push(begun.elapsed());
                 }
-                count
+                times
             })
         })
         .collect();
-    let mut count = 0;
+    let mut times = Vec::new();
     for writer in writers {
-        count += writer.await.unwrap();
+        times.extend(writer.await.unwrap());
     }
-    count
+    times
 }

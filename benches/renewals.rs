@@ -5,7 +5,8 @@
 //! (`RENEWALS=100000` for fewer). SQLite is compared with its own grouped commits of one record, PostgreSQL with
 //! pgbench committing one row at a time. Then 100,000 subscriptions live through a year in memory, with every
 //! payment reported. At last a server answers requests beside a catch-up, and their 99th percentile is compared with
-//! the one without it. `-- memory`, or another of `sqlite`, `postgres`, `year` and `beside`, measures that part alone.
+//! the one without it. `-- memory`, or another of `sqlite`, `postgres`, `discount`, `year` and `beside`, measures that part
+//! alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -32,7 +33,7 @@ use subscription_core::store::{
     ChangeSet, DuePayments, PageLimit, PaymentQuery, PostgresOptions, Record, SqliteOptions,
 };
 use subscription_core::{
-    BillingCycle, Clock, EventId, ManualClock, MemoryStore, NewPlan, NewSubscription,
+    BillingCycle, Clock, EventId, ManualClock, MemoryStore, NewDiscount, NewPlan, NewSubscription,
     PaymentChanges, PaymentStatus, Plan, PlanId, Store, Subscription, SubscriptionId,
     SubscriptionService, SystemRandomness, Timestamp, UserId,
 };
@@ -64,6 +65,17 @@ async fn main() {
     }
     if wanted("postgres") {
         on_postgres(due).await;
+    }
+    if wanted("discount") {
+        let due = due.min(200_000);
+        println!("\n| 50 % off | due | renewals/s without | with it | ratio | goal |");
+        println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+        beside_full_price("memory", MemoryStore::default(), MemoryStore::default(), due).await;
+        let folder = folder();
+        let open = |name: &str| SqliteOptions::file(folder.join(name)).open();
+        let full = open("full.db").await.unwrap();
+        let reduced = open("reduced.db").await.unwrap();
+        beside_full_price("SQLite", full, reduced, due).await;
     }
     if wanted("year") {
         year().await;
@@ -101,7 +113,7 @@ async fn beside_over(
 ) {
     let store = Arc::new(store);
     let (billing, clock, plan) = billing(Arc::clone(&store)).await;
-    let template = fill(&store, &billing, plan.id, due).await;
+    let template = fill(&store, &billing, plan.id, None, due).await;
     clock.set.set(template.renews_at.unwrap());
     when_filled().await;
     Served::start(store).await.beside(name, &billing).await;
@@ -111,7 +123,7 @@ async fn on_sqlite(due: usize) {
     let folder = folder();
     let open = |name: &str| SqliteOptions::file(folder.join(name)).open();
     let commits = GroupedCommits::new(open("commits.db").await.unwrap()).await;
-    let mut renewing = Renewing::of(open("due.db").await.unwrap(), due).await;
+    let mut renewing = Renewing::of(open("due.db").await.unwrap(), due, None).await;
     // In slices, in turn: the speed of a disk changes from minute to minute.
     let (mut committed, mut slices) = (Duration::ZERO, Vec::new());
     loop {
@@ -145,6 +157,18 @@ async fn on_postgres(due: usize) {
     let commits = single_commits(&cluster);
     let ratio = rate / commits;
     println!("| PostgreSQL | {due} | {rate:.0} | {commits:.0} commits/s of pgbench | {ratio:.2} |");
+}
+
+/// Renews subscriptions at their full price and subscriptions with a discount, in slices in turn.
+async fn beside_full_price<S: Store + 'static>(name: &str, full: S, reduced: S, due: usize) {
+    let discount = NewDiscount::from_json(br#"{"percent":50,"periods":12}"#).unwrap();
+    let mut full = Renewing::of(full, due, None).await;
+    let mut reduced = Renewing::of(reduced, due, Some(discount)).await;
+    while full.advance(SLICE).await | reduced.advance(SLICE).await {}
+    let full = full.finish().await;
+    let reduced = reduced.finish().await;
+    let ratio = reduced / full;
+    println!("| {name} | {due} | {full:.0} | {reduced:.0} | {ratio:.2} | 0.85 |");
 }
 
 /// An empty folder for the files of one store.
@@ -183,7 +207,7 @@ async fn billing(store: impl Store + 'static) -> (Billing, RunningClock, Arc<Pla
 
 /// Renews so many subscriptions that are due at the same time, each once, and returns how many a second.
 async fn renew(store: impl Store + 'static, due: usize) -> f64 {
-    let mut renewing = Renewing::of(store, due).await;
+    let mut renewing = Renewing::of(store, due, None).await;
     while renewing.advance(10_000).await {}
     renewing.finish().await
 }
@@ -198,10 +222,10 @@ struct Renewing {
 }
 
 impl Renewing {
-    async fn of(store: impl Store + 'static, due: usize) -> Self {
+    async fn of(store: impl Store + 'static, due: usize, discount: Option<NewDiscount>) -> Self {
         let store = Arc::new(store);
         let (billing, clock, plan) = billing(Arc::clone(&store)).await;
-        let template = fill(&store, &billing, plan.id, due).await;
+        let template = fill(&store, &billing, plan.id, discount, due).await;
         // The reminder is not measured: nobody is reminded late.
         clock.set.set(template.renews_at.unwrap());
         Self { billing, template, due, steps: 0, taken: Duration::ZERO }
@@ -233,11 +257,13 @@ async fn fill(
     store: &Arc<impl Store + 'static>,
     billing: &Billing,
     plan: PlanId,
+    discount: Option<NewDiscount>,
     due: usize,
 ) -> Arc<Subscription> {
     let service = billing.service();
     let user = UserId::new(service.now(), &SystemRandomness).unwrap();
-    let template = service.create_subscription(NewSubscription::new(user, plan)).await.unwrap();
+    let new = NewSubscription { discount, ..NewSubscription::new(user, plan) };
+    let template = service.create_subscription(new).await.unwrap();
     let mut made = 1;
     while made < due {
         // On PostgreSQL creations are committed one by one, so several callers make them.
