@@ -100,7 +100,8 @@ impl ClockMetrics {
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help = "Payments that are due and not reported; at most 200 of each status are counted";
         registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help = "How long ago the oldest payment became due whose success or failure is not reported";
+        let help =
+            "How long ago the oldest payment became due whose success or failure is not reported";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
         let help = "1 if billing is paused";

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use subscription_core::store::CacheInvalidator;
 use test_support::seed;
 use test_support::trials;
@@ -36,7 +37,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     if previous().is_none() {
         return Vec::new();
     }
-    trials![blocking: a_rolling_upgrade_loses_nothing_that_was_answered]
+    trials![
+        blocking: a_rolling_upgrade_loses_nothing_that_was_answered,
+        blocking: the_earlier_program_reads_discounts_and_their_payments,
+    ]
 }
 
 /// The program of the earlier commit.
@@ -55,6 +59,15 @@ struct Upgrade {
 }
 
 impl Upgrade {
+    fn new() -> Self {
+        Self {
+            folder: folder(),
+            database: Database::schema(),
+            previous: previous().unwrap(),
+            directory: Directory::default(),
+        }
+    }
+
     fn start(&self, is_old: bool) -> Running {
         // Else every one has as many connections as if it were alone.
         let url = self.database.url();
@@ -123,12 +136,7 @@ fn ids(server: &Running, (path, field, parameter): (&str, &str, &str)) -> Vec<St
 }
 
 fn a_rolling_upgrade_loses_nothing_that_was_answered() {
-    let upgrade = Upgrade {
-        folder: folder(),
-        database: Database::schema(),
-        previous: previous().unwrap(),
-        directory: Directory::default(),
-    };
+    let upgrade = Upgrade::new();
     let directory = &upgrade.directory;
     let mut writers = Writer::some(6, &seed::rng("a rolling upgrade"));
     for writer in &mut writers {
@@ -180,4 +188,42 @@ fn a_rolling_upgrade_loses_nothing_that_was_answered() {
     new.stop();
     audit(&upgrade.database, &writers);
     println!("a rolling upgrade: {}", settled(&writers));
+}
+
+/// Each field that the earlier program shows has the value that this one shows.
+fn the_earlier_program_reads_discounts_and_their_payments() {
+    let upgrade = Upgrade::new();
+    let new = upgrade.start(false);
+    let old = upgrade.start(true);
+    let create = |path: &str, body: Value| {
+        new.connect().sure(&Request::post(path, &body.to_string())).expect(201).json()
+    };
+    let proof = json!({ "access_token": "believed", "email": "ada@example.com" });
+    let user = text(&create("/authentication/sign-up", proof), "auth_id");
+    let plan = json!({ "name": "Pro", "slug": "pro", "price": "19.99", "currency": "USD", "billing_cycle": "monthly" });
+    let plan = text(&create("/subscription-plans", plan), "id");
+    let discount = json!({ "percent": 50, "periods": 3 });
+    let subscription =
+        json!({ "user_id": user, "subscription_plan_id": plan, "discount": discount });
+    let subscription = text(&create("/subscriptions", subscription), "id");
+
+    let read = |server: &Running, path: &str| {
+        server.connect().sure(&Request::get(path)).expect(200).json()
+    };
+    let payments = format!("/subscriptions/{subscription}/payments");
+    let payment = text(&read(&new, &payments)["data"][0], "id");
+    let subscription = format!("/subscriptions/{subscription}");
+    let payment = format!("/subscription-payments/{payment}");
+    assert_eq!(read(&new, &subscription)["discount"]["percent"], 50);
+    assert_eq!(read(&new, &payment)["amount"].to_string(), "10.00");
+    for path in [subscription, payment] {
+        let known = read(&old, &path);
+        let shown = read(&new, &path);
+        assert!(known.as_object().unwrap().len() > 5, "{known}");
+        for (field, value) in known.as_object().unwrap() {
+            assert_eq!(value, &shown[field], "{field} of {path}");
+        }
+    }
+    old.stop();
+    new.stop();
 }
