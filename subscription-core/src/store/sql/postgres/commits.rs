@@ -180,7 +180,7 @@ impl Commits {
         let outcome = async {
             let mut transaction = connection.begin().await?;
             commit_transaction::commit(&mut transaction, changes).await?;
-            // No time-out of the database ends the wait for a stand-by.
+            // The time-outs of the database do not end its wait for a stand-by, so the pool's time-out does.
             self.0.answered(transaction.commit()).await?;
             Ok(())
         }

@@ -167,7 +167,8 @@ impl PostgresOptions {
     }
 }
 
-/// Migrates the tables, compares the clocks, and returns the last migration before and now. Of several processes one migrates while the others wait.
+/// Migrates the tables, compares the clocks, and returns the numbers of the last migration before and now. If several
+/// processes migrate, one does so while the others wait.
 ///
 /// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
 /// behind it. The caller pauses and tries again.

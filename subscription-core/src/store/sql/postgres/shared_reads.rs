@@ -129,7 +129,7 @@ impl Handler for ReadsOfText {
     }
 }
 
-/// The text of a statement that reads for any number of callers what the statement `single` reads for one caller.
+/// The text of a statement that does the same read for any number of callers as the statement `single` for one caller.
 fn text_for_several(single: &str, types: &[&str]) -> String {
     let mut each = single.to_owned();
     let mut arrays = String::new();
