@@ -146,7 +146,7 @@ impl SubscriptionService {
         subscription
     }
 
-    /// Takes the steps that are due, and fails with a conflict if there is one: then the service decides again, on the
+    /// Takes the steps that are due. If there was one, fails with a conflict: then the service decides again, on the
     /// subscription after these steps.
     pub(crate) async fn without_due_steps(
         &self,
