@@ -67,7 +67,8 @@ impl ServerKeys {
         self.current
     }
 
-    /// The MAC of `text` under the key with this number, for one purpose and one salt; `None` if no key has this number.
+    /// The MAC of `text` under the key with this number, for one purpose and one salt; `None` if no key has this
+    /// number.
     pub(crate) fn mac(
         &self,
         id: u8,

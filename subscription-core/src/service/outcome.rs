@@ -224,8 +224,8 @@ impl RuleDecision {
         start.filter(|_| begins && is_charged)
     }
 
-    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit nor
-    /// discount.
+    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit
+    /// nor discount.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
         let price = self.subscription.price();

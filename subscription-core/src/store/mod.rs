@@ -139,8 +139,8 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// # Events
 ///
-/// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
-///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
+/// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence)
+///   rises along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
 /// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] can be after events
 ///   that the query does not request, but never after an event that only a later read can see.
 /// - [`EventPage::first_kept`] and [`EventPage::last`] stay correct when events are deleted: a feed whose

@@ -256,8 +256,8 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
     Ok(key.map(conflict))
 }
 
-/// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or the
-/// statement timed out. The statement was rolled back, so the sets can be committed one by one.
+/// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or
+/// the statement timed out. The statement was rolled back, so the sets can be committed one by one.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some() && !is_lost(error)
 }
