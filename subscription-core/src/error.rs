@@ -160,7 +160,7 @@ pub enum DependencyFailed {
     /// Signing an access token failed.
     #[error("a token could not be signed")]
     Signing(#[source] Cause),
-    /// A session was created with a server key that is no longer configured.
+    /// The server key of a session or of a webhook endpoint is not configured.
     #[error("a server key is missing")]
     ServerKey,
 }

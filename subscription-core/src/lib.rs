@@ -83,7 +83,7 @@
 //!   a confidential client by a key, of which only a keyed hash is stored. Each client has its
 //!   [`Scope`](accounts::Scope)s.
 //!
-//! The example `embed_auth` shows a host service that does all of it.
+//! The example `embed_auth` shows a host service that does all of this.
 //!
 //! # Webhooks
 //!
@@ -94,8 +94,8 @@
 //!
 //! # Figures
 //!
-//! [`figures::Figures`] adds up recurring revenue and paying users, now and by month, from the records alone. Its page
-//! has an example.
+//! [`figures::Figures`] adds up recurring revenue and paying users, now and by month, and forecasts payments, from the
+//! records alone. Its page has an example.
 //!
 //! # Time
 //!

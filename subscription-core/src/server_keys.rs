@@ -1,4 +1,4 @@
-//! The server's secret keys, with which the MACs of refresh tokens and client keys are made.
+//! The server's secret keys, with which the MACs of refresh tokens, client keys and webhook secrets are made.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub enum BadKey {
 
 /// The server's secret keys, by number. The current key makes MACs; all keys check them.
 ///
-/// The keys protect refresh tokens and the stored hashes of client keys. An attacker who has the database but not the
-/// server's keys can neither forge nor guess a refresh token or a client key.
+/// The keys protect refresh tokens, the stored hashes of client keys, and the secrets of webhook endpoints. An attacker
+/// who has the database but not the server's keys can neither forge nor guess any of them.
 #[derive(Debug, Clone)]
 pub struct ServerKeys {
     current: u8,
@@ -67,7 +67,8 @@ impl ServerKeys {
         self.current
     }
 
-    /// The MAC of `text` under the key with this number, for one purpose and one salt; `None` if no key has this number.
+    /// The MAC of `text` under the key with this number, for one purpose and one salt; `None` if no key has this
+    /// number.
     pub(crate) fn mac(
         &self,
         id: u8,

@@ -78,7 +78,7 @@ pub struct Session {
     pub rotated_at: Timestamp,
     /// True if a token of the current generation was used.
     pub successor_used: bool,
-    /// When the person signed in at the identity provider.
+    /// When the person proved their identity to open the session.
     pub auth_time: Timestamp,
     /// When a token of the session was last used, accurate to a few minutes.
     pub last_seen_at: Timestamp,

@@ -158,7 +158,7 @@ impl Authentication {
         }
     }
 
-    /// The live sessions of a user, and the ended ones: all of them, or at least `enough`.
+    /// All live sessions of a user, and the ended sessions: all of these, or at least `enough`.
     ///
     /// The live sessions are read first. So a session that ends between the two reads is found twice, and is never
     /// missed.
@@ -217,7 +217,7 @@ async fn expire(
     Ok(true)
 }
 
-/// Adds to a change set that a record is deleted, with its event.
+/// Adds the deletion of a record, and its event, to a change set.
 pub(super) fn delete(
     service: &SubscriptionService,
     subject: Subject,

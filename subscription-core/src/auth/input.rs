@@ -42,7 +42,7 @@ impl RefreshRequest {
         fields.finish(refresh_token.map(|refresh_token| Self { refresh_token }))
     }
 
-    /// The session that the token names. The token is not verified by this.
+    /// The session that the token names. This call does not verify the token.
     pub fn claimed_session(&self) -> Option<SessionId> {
         RefreshToken::parse(&self.refresh_token).map(|token| token.session)
     }

@@ -163,8 +163,8 @@ impl VerifyingKey {
                 &[Algorithm::Es256]
             }
             AlgorithmParameters::RSA(_) => &[Algorithm::Rs256, Algorithm::Ps256],
-            // Other curves and types that may be added later are refused, and also shared secrets, which must not be
-            // public.
+            // Refused: other curves; shared secrets, because a published key set must not contain any; and key types
+            // that a later version of the library adds.
             AlgorithmParameters::EllipticCurve(_)
             | AlgorithmParameters::OctetKeyPair(_)
             | AlgorithmParameters::OctetKey(_)

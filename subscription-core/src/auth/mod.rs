@@ -139,7 +139,7 @@ struct AuthParts {
     tokens: AccessTokens,
     server_keys: ServerKeys,
     settings: AuthSettings,
-    /// The cache has no room unless the builder gives it some.
+    /// The cache stays empty unless the builder sets its size.
     cache: AuthCache,
     /// The clients whose credentials were verified, each as it was at that moment. Without this cache, the keyed hash
     /// of the credential would be the most expensive part of a small request.

@@ -2,9 +2,8 @@
 //!
 //! The figures are computed from the records; nothing is stored for them. The present figures come from the
 //! subscriptions, those at the end of a month from the payments that carry a period, and the forecast from the steps
-//! that the subscriptions will take. Money is exact and per
-//! currency: nothing is converted, and nothing is added across currencies. The guide `docs/figures.md` defines each
-//! number.
+//! that the subscriptions will take. Money is exact and per currency: nothing is converted, and nothing is added across
+//! currencies. The guide `docs/figures.md` defines each number.
 //!
 //! ```
 //! use subscription_core::figures::Figures;

@@ -72,8 +72,8 @@ pub(super) fn change<T>(
     }
 }
 
-/// The value of a period less the discount. `None` if no discount has reduced the running period or, on trial, will
-/// reduce the first period.
+/// The value of a period less the discount. `None` if no discount applies to the running period or, on trial, to the
+/// first period.
 fn reduced(
     held: &Subscription,
     price: Amount,

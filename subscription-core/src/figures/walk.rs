@@ -27,15 +27,16 @@ const NOW_KEPT: Duration = Duration::from_mins(1);
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
 /// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Between these bounds, figures are cached for this number times the time that it took to read them: those of a small
-/// store are fresh, and a large store is not read often.
+/// Figures are cached for this multiple of the time that it took to read them, within these bounds: the figures of a
+/// small store are fresh, and a large store is not read often.
 const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
 ///
 /// The figures are read in pages of 1,000 records, one reading at a time. They are cached: *now* for at most one
-/// minute, *months* and the *forecast* for at most ten minutes. A caller that comes during a reading waits for its result. If the caller
-/// that reads drops its future, the reading ends: spawn the future where callers may leave. Clones share the cache.
+/// minute, *months* and the *forecast* for at most ten minutes. A caller that comes during a reading waits for its
+/// result. If the caller that reads drops its future, the reading ends: spawn the future if callers may disconnect.
+/// Clones share the cache.
 #[derive(Debug, Clone)]
 pub struct Figures(Arc<Parts>);
 

@@ -51,8 +51,8 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// The amount taken off `gross`, which is the price of a whole period: at most `gross`, and a percentage is rounded
-    /// half to even at the digits of the currency.
+    /// The amount taken off `gross`, the price of a whole period; it is at most `gross`. A percentage is rounded half
+    /// to even at the digits of the currency.
     pub fn of(self, gross: Amount, currency: Currency) -> Amount {
         let digits = currency.digits();
         let off = match self {

@@ -16,8 +16,8 @@ use crate::store::{
 };
 use crate::values::{Timestamp, Version};
 
-/// How long an idempotency record is stored, unless [`keep_idempotency_for`](super::ServiceBuilder::keep_idempotency_for)
-/// is called.
+/// How long an idempotency record is stored, unless
+/// [`keep_idempotency_for`](super::ServiceBuilder::keep_idempotency_for) is called.
 pub(super) const KEPT: Duration = Duration::from_hours(24);
 
 /// A create under an idempotency key, and the hash of its input.

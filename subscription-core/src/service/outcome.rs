@@ -146,7 +146,7 @@ impl SubscriptionService {
         subscription
     }
 
-    /// Takes the steps that are due, and fails with a conflict if there is one: then the service decides again, on the
+    /// Takes the steps that are due. If there was one, fails with a conflict: then the service decides again, on the
     /// subscription after these steps.
     pub(crate) async fn without_due_steps(
         &self,
@@ -224,8 +224,8 @@ impl RuleDecision {
         start.filter(|_| begins && is_charged)
     }
 
-    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit nor
-    /// discount.
+    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit
+    /// nor discount.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
         let price = self.subscription.price();

@@ -13,9 +13,9 @@ use crate::values::Version;
 pub(crate) trait ServiceRecord: Kind {
     fn subject(&self) -> Subject;
     fn version(&self) -> Version;
-    /// The record as the result of a create that may be repeated.
+    /// The record as the result that is stored under an idempotency key.
     fn into_result(self: Arc<Self>) -> IdempotencyResult;
-    /// The record that an earlier create made; `None` if it is of another kind.
+    /// The record in a result that is stored under an idempotency key; `None` if it is of another kind.
     fn from_result(result: &IdempotencyResult) -> Option<Arc<Self>>;
 }
 

@@ -96,7 +96,7 @@ impl Drop for Writer<'_> {
 }
 
 impl SubscriptionService {
-    /// Runs `attempt` again for as long as it loses to other writers, a bounded number of times.
+    /// Runs `attempt`, and runs it again while it loses to other writers, a bounded number of times.
     ///
     /// The parameter is not an `AsyncFn`: there is no way to require that the future of an `AsyncFn` is `Send`,
     /// and servers spawn their requests.

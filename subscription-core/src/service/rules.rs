@@ -177,8 +177,8 @@ pub trait Rules: fmt::Debug + Send + Sync {
     /// The earliest step of a subscription that is due at `now`; `None` if no step is due.
     fn step(&self, subscription: &Subscription, now: Timestamp) -> Option<Step>;
 
-    /// Calls `each` with the steps that a subscription will take after `from`, up to `until`, if every payment succeeds,
-    /// without reminders. Steps that are due already come first.
+    /// Calls `each` with the steps that a subscription will take after `from` and up to `until` if every payment
+    /// succeeds. Reminders are left out. Steps that are due already come first.
     fn ahead(
         &self,
         _subscription: &Subscription,

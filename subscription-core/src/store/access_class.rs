@@ -1,11 +1,11 @@
 //! Access classes: the index for lists by status and by access.
 //!
-//! A class is a status, with the phase for the statuses that grant access, and with a mark for
-//! subscriptions that are blocked. Time alone moves a subscription from one class to the next: no record is
-//! written when its start or its end passes. So a store saves the class in which a record was last seen, and
-//! before a list by access it moves the records whose start or end has passed. Until a record is moved the
-//! classes are *behind*; after the clock was set back, or for an instance whose clock is slower, they are
-//! *ahead*. Lists are right in either case, because they also compare the times themselves.
+//! A class is a status, with the phase for the statuses that grant access, and with a mark for subscriptions that are
+//! blocked. Time alone moves a subscription from one class to the next: no record is written when its start or its end
+//! passes. So a store saves the class in which a record was last seen, and before a list by access it moves the records
+//! whose start or end has passed. Until a record is moved the classes are *behind*; after the clock was set back, or
+//! for an instance whose clock is slower, they are *ahead*. Lists are right in either case, because they also compare
+//! the start and the end of each record with the time.
 
 use super::subscription_query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};

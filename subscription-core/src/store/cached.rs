@@ -18,10 +18,10 @@ const RECORDS_MAX: u64 = 20_000;
 
 /// A store that caches plans and clients in memory: every request reads them, and few requests change them.
 ///
-/// Reads through the cached store see a commit through the cached store at once. They see a commit of
-/// another process as soon as [`CacheInvalidator::forget`] is called for it, and after `lag` at the latest.
-/// A record never goes back to an earlier version. Sessions and users are always read from the inner store,
-/// so a revocation takes effect at once.
+/// Reads through the cached store see a commit through the cached store at once. They see a commit of another process
+/// as soon as [`CacheInvalidator::forget`] is called for it, and after the `lag` of [`CachedStore::new`] at the latest.
+/// A record never goes back to an earlier version. Sessions and users are always read from the inner store, so a
+/// revocation takes effect at once.
 #[derive(Debug)]
 pub struct CachedStore<S> {
     inner: S,
@@ -117,9 +117,9 @@ impl CacheInvalidator {
         self.put(record.key(), record.version(), Some(record.clone()));
     }
 
-    /// Removes the records that a change set will change, and returns those that it writes. Until the outcome is known,
-    /// these records are read from the store, even if the caller is cancelled: a reader that saw one new record of the
-    /// set in the store must not get an old version of another record from the cache.
+    /// Removes the records that a change set will change, and returns the records that the set writes. Until the
+    /// outcome is known, these records are read from the store, even if the caller is cancelled: a reader that saw one
+    /// new record of the set in the store must not get an old version of another record from the cache.
     fn forget_changed(&self, changes: &ChangeSet) -> Vec<Record> {
         for delete in &changes.deletes {
             self.forget(&delete.key, delete.version.next());

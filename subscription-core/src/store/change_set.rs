@@ -109,7 +109,7 @@ pub enum Guard {
     PlanUnused(PlanId),
     /// Every subscription of the user is expired, except subscriptions that this change set writes or deletes.
     NoOtherLiveSubscription(UserId),
-    /// The idempotency record of this key expires at this moment or before.
+    /// The idempotency record of `key` expires at `by` or before.
     Expired {
         /// The record.
         key: IdempotencyKey,

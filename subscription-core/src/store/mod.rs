@@ -102,9 +102,9 @@ pub use sql::{SqlStore, error::OpenError};
 ///   otherwise the commit is refused with [`StoreError::Conflict`] and the key of the user. If another commit
 ///   writes a subscription at the same time under a [`Guard::Unchanged`] of the user, either this guard sees
 ///   that subscription, or the other commit is refused if this set writes or deletes the user.
-/// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise
-///   [`StoreError::Conflict`] with its key. Versions alone cannot show it: a key that is used again after
-///   its record was deleted begins at the first version again.
+/// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise the commit
+///   is refused with [`StoreError::Conflict`] and the key of that record. Versions alone cannot show that: a key that
+///   is used again after its record was deleted begins at the first version again.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. A set may also move a live key or a period from one record to another, if it writes
@@ -139,8 +139,8 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// # Events
 ///
-/// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence) rises
-///   along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
+/// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence)
+///   rises along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
 /// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] can be after events
 ///   that the query does not request, but never after an event that only a later read can see.
 /// - [`EventPage::first_kept`] and [`EventPage::last`] stay correct when events are deleted: a feed whose

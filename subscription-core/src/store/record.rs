@@ -145,7 +145,7 @@ kinds! {
     Plan: Plan, id: PlanId, PlanQuery;
     /// Subscriptions.
     Subscription: Subscription, id: SubscriptionId, SubscriptionQuery;
-    /// Payments, listed by subscription.
+    /// Payments.
     Payment: Payment, id: PaymentId, PaymentQuery;
     /// Users.
     User: User, id: UserId, UserQuery;
@@ -160,8 +160,8 @@ kinds! {
 }
 
 impl Query {
-    /// The page of the records that a store has found in the order of the list. If more records follow than the page may
-    /// have, the store has found one of them too.
+    /// Makes a page of the records that a store found, in the order of the list. A store looks for one record more than
+    /// the page may have: if it found that record, the page has a [`next`](Page::next).
     pub(super) fn page(&self, mut items: Vec<Record>) -> Page<Record> {
         let limit = self.limit().map_or(items.len(), PageLimit::get);
         let more = items.len() > limit;

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::accounts::IdentityKey;
 use crate::values::{Email, ExternalId, Slug, SubscriptionId, Timestamp};
 
-/// A rule of uniqueness: no two records may have the same value here. All stores enforce the same rules.
+/// A rule of uniqueness: a field, or a pair of fields, in which no two records may have the same value. All stores
+/// enforce the same rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unique {
     /// [`Plan::slug`](crate::plans::Plan::slug).
@@ -14,7 +15,8 @@ pub enum Unique {
     ExternalSubscription,
     /// [`Payment::external_payment_id`](crate::payments::Payment::external_payment_id), where set.
     ExternalPayment,
-    /// The subscription and the [claimed period](crate::payments::Payment::claimed_period) of a payment.
+    /// The subscription and the [claimed period](crate::payments::Payment::claimed_period) of a payment, if it claims
+    /// one.
     PaymentPeriod,
     /// [`Subscription::live_key`](crate::subscriptions::Subscription::live_key), where set.
     LiveSubscription,

@@ -43,7 +43,7 @@ pub struct Counters {
 pub struct SendingState {
     /// The number of events of the feed after the cursor.
     pub lag_events: u64,
-    /// When the oldest event happened that waits for delivery and is not parked; `None` if no such event waits.
+    /// The time of the oldest event that waits for delivery and is not parked; `None` if no such event waits.
     pub waiting_since: Option<Timestamp>,
     /// The number of parked events that will be tried again.
     pub parked: usize,

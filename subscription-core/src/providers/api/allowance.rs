@@ -25,9 +25,9 @@ impl Allowance {
 
     /// The allowance of a provider: 200 reads per minute at Lemon Squeezy, 20 reads per second at Stripe.
     ///
-    /// The spans are shorter than a minute and a second, because twice the reads of a span are possible in the first
-    /// span. So at most 250 reads fall in one minute (Lemon Squeezy allows 300), and at most 25 in one second (the
-    /// limit of Stripe for test data).
+    /// The spans are shorter than a minute and a second, because the first span allows twice the reads: those that are
+    /// available, and those that become available again. So at most 250 reads fall in one minute (Lemon Squeezy allows
+    /// 300), and at most 25 in one second (the limit of Stripe for test data).
     pub fn of(kind: ProviderKind) -> Self {
         match kind {
             ProviderKind::Stripe => Self::new(Duration::from_millis(250), 5),

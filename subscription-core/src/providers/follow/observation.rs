@@ -35,7 +35,7 @@ pub(crate) struct Observation<'a> {
     pub(crate) skips_same: bool,
     /// True if nothing is to be written.
     pub(crate) dry_run: bool,
-    /// The order of the next read of the observation.
+    /// The place of the next read in the observation: the first read, or a later one.
     pub(crate) read_order: ReadOrder,
     /// The plans as a round of events has read them; `None` if they must be read.
     pub(crate) plans: Option<AllPlans>,

@@ -112,7 +112,7 @@ impl ProviderEvent {
     }
 }
 
-/// The link of an object at a provider to our record. Every observation of the object writes it.
+/// The link of an object at a provider to our record. Every observation of the object that commits writes the link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     pub(crate) source: Slug,

@@ -37,7 +37,7 @@ named_enum! {
         ProviderUnavailable = "provider_unavailable",
         /// No user is known for the customer.
         UnknownCustomer = "unknown_customer",
-        /// The customer is bound to another user than the one that is named.
+        /// Several users are named for the object, or its customer is bound to another user than the one that is named.
         CustomerConflict = "customer_conflict",
         /// No plan has the price or the product.
         UnknownPlan = "unknown_plan",

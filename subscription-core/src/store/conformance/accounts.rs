@@ -113,7 +113,8 @@ pub async fn a_user_is_found_by_the_whole_identity_alone(store: Arc<dyn Store>) 
     assert_eq!(found(&store, UniqueValue::UserIdentity(&nobody)).await, None);
 }
 
-/// The users whose accounts are being closed are listed by id, at most the requested number. Other users are not listed.
+/// The users whose accounts are being closed are listed by id, at most the requested number. Other users are not
+/// listed.
 pub async fn users_whose_account_is_closing_are_listed(store: Arc<dyn Store>) {
     let closing = |n| User { closing: true, ..account(n) };
     put(&store, [account(1), closing(4)]).await;
@@ -168,7 +169,8 @@ pub async fn the_live_sessions_of_a_user_are_listed_newest_first(store: Arc<dyn 
     assert_eq!(ids(0, 20).await, [4, 1].map(|n| session(n).id));
 }
 
-/// The list begins at a position, has as many sessions as requested, and none of other users.
+/// The list skips the requested number of sessions at its start, has at most as many as its limit, and none of other
+/// users.
 pub async fn the_ended_sessions_of_a_user_are_listed_latest_first(store: Arc<dyn Store>) {
     with_sessions(&store).await;
     let ids = async |now, skip, limit| {

@@ -1,4 +1,4 @@
-//! The feed: what happened, in order, exactly with its change.
+//! The event feed: every event in its order, committed together with the records that changed.
 
 use crate::store::EventQuery;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ pub async fn nothing_follows_the_end_of_the_feed(store: Arc<dyn Store>) {
     }
 }
 
-/// The page ends no earlier than at its limit, and has no more events than its limit.
+/// If enough events follow, a page has exactly as many events as its limit.
 pub async fn a_page_of_events_keeps_to_its_limit(store: Arc<dyn Store>) {
     store.commit(telling((0..250).map(event))).await.unwrap();
 

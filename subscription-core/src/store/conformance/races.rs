@@ -267,8 +267,8 @@ pub async fn of_two_sets_that_guard_each_others_record_one_wins(store: Arc<dyn S
     }
 }
 
-/// Two commits run at the same time: one creates a subscription under a guard that the record that it
-/// needs is unchanged, the other deletes that record under a guard that nobody needs it. One must win.
+/// Two commits run at the same time: one creates a subscription and guards the record that the subscription refers to,
+/// the other deletes that record under a guard that nothing refers to it. Exactly one must win.
 async fn race_against_deletion(
     store: &Arc<dyn Store>,
     needed: impl Fn(u64) -> Record + Send,

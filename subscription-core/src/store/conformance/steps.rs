@@ -26,7 +26,7 @@ pub(super) fn guarding(guards: impl IntoIterator<Item = Guard>) -> ChangeSet {
     ChangeSet { guards: guards.into_iter().collect(), ..ChangeSet::default() }
 }
 
-/// Writes records, which the store must take.
+/// Writes records, which the store must accept.
 pub(super) async fn put<R: Into<Record>>(
     store: &Arc<dyn Store>,
     records: impl IntoIterator<Item = R> + Send,

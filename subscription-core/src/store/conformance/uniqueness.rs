@@ -105,8 +105,8 @@ impl Step {
     }
 }
 
-/// Commits steps for each kind of value: the last must be refused if `is_taken`, and all others taken.
-/// Then record `holder_of_one` is found by "one", and `holder_of_two` by "two".
+/// Commits steps for each kind of value: the last step must be refused if `is_taken`, and all other steps must be
+/// accepted. Then record `holder_of_one` is found by "one", and `holder_of_two` by "two".
 async fn assert_holders(
     store: &Arc<dyn Store>,
     steps: &[Step],
@@ -135,7 +135,7 @@ pub async fn a_value_that_another_record_has_is_refused_to_a_new_one(store: Arc<
     assert_holders(&store, &steps, true, [Some(1), None]).await;
 }
 
-/// A record that had another value before does not get it.
+/// A record that has another value cannot change to a value that is taken.
 pub async fn a_value_that_another_record_has_is_refused_to_a_change(store: Arc<dyn Store>) {
     let steps = [Create(&[(1, "one"), (2, "two")]), Change(2, 2, "one")];
     assert_holders(&store, &steps, true, [Some(1), Some(2)]).await;

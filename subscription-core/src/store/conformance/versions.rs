@@ -25,7 +25,7 @@ pub async fn a_write_of_the_next_version_replaces_the_record(store: Arc<dyn Stor
     }
 }
 
-/// The versions that were written before, and the versions that must be refused then.
+/// A record's history as text, the last version that was written, and the versions that must be refused after it.
 type History = (&'static str, u64, &'static [u64]);
 
 /// Tries changes of every kind of record that do not fit its history. Each must be refused, and change

@@ -14,7 +14,7 @@ const PAGES_MAX: usize = 500;
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::Ascending, Direction::Descending];
 
-/// Turns a list that is sorted upwards into a direction.
+/// Sorts a list that is in ascending order into this direction.
 pub(super) fn directed<T>(mut upwards: Vec<T>, direction: Direction) -> Vec<T> {
     if direction == Direction::Descending {
         upwards.reverse();

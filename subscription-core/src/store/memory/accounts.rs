@@ -17,7 +17,7 @@ pub(super) struct UserTable {
     records: ById<UserId, Arc<User>>,
     by_identity: HashMap<IdentityKey, UserId>,
     by_email_key: BTreeMap<EmailKey, UserId>,
-    /// Two lists: of the users whose account is not closing, and of those whose account is.
+    /// Two lists: the users whose account is not closing, and the users whose account is closing.
     by_closing: Lists<(), User>,
 }
 

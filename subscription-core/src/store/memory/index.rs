@@ -165,7 +165,7 @@ pub(super) fn after<V: SortValue>(
     }
 }
 
-/// The next place after `place`: the id plus one.
+/// The next place after `place` in this direction: the id plus one, or minus one.
 fn successor<V: Clone>(direction: Direction, (value, id): &IndexKey<V>) -> Option<IndexKey<V>> {
     let id = match direction {
         Direction::Ascending => id.checked_add(1)?,

@@ -13,7 +13,7 @@ use crate::values::{PlanId, Slug};
 pub(super) struct PlanTable {
     records: ById<PlanId, Arc<Plan>>,
     by_slug: HashMap<Slug, PlanId>,
-    /// There are few plans, so a list by a filter reads all plans in its order.
+    /// There are few plans, so a list with a filter reads all plans, in the order of the list.
     by_order: Lists<SortKey, Plan>,
 }
 

@@ -19,7 +19,8 @@ pub(super) struct SubscriptionTable {
     by_external_id: HashMap<ExternalId, SubscriptionId>,
     by_creation: Order<()>,
     by_renewal: Order<i64>,
-    /// The subscriptions of each user, in the order of creation only: a user has few subscriptions.
+    /// The subscriptions of each user, in the order of creation only: a user has so few that a list in another order
+    /// sorts them.
     by_user: Lists<(), Subscription>,
     by_live_key: HashMap<Box<str>, SubscriptionId>,
     due: Lists<i64, Subscription>,
@@ -251,7 +252,8 @@ impl SubscriptionTable {
                 Some(self.by_user.all(user.uuid().as_u128()).collect())
             }
             (None, SubscriptionOrder::CreatedAt) => {
-                // Sorting the renewals of a window costs less than reading all other subscriptions.
+                // If few subscriptions renew in the window, sorting them costs less than reading all others in the
+                // order of creation.
                 let (low, high) = window(filter)?;
                 let few = self.records.len().saturating_mul(query.limit.get()).isqrt();
                 let found = self.by_renewal.all.between(ALL, low, high);

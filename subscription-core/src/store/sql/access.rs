@@ -1,10 +1,10 @@
 //! The column `access_class`, and the conditions and statements that use it.
 //!
 //! The class is a generated column, computed from the record and from `access_phase`. A write sets `access_phase` to 0
-//! before the start, to 3 after the start, and to 4 after the end. Later it is set to 1 when the start was found to
-//! have passed, and to 2 when the end was found to have passed. `access_changes_at` is the time at which the class
-//! should change next, `access_changed_at` the time of the last change. The previous release always writes 0, so its
-//! records are moved like subscriptions that wait for their start.
+//! before the start of the subscription, to 3 between its start and its end, and to 4 after its end. Before a list by
+//! access, it is set to 1 if the start has passed since, and to 2 if the end has passed. `access_changes_at` is the
+//! time at which the class should change next, `access_changed_at` the time of the last change. The previous release
+//! always writes 0, so its records are moved like subscriptions that wait for their start.
 
 use std::sync::LazyLock;
 
@@ -46,9 +46,9 @@ pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
     let outdated = outdated(phase, now);
-    // `IS NOT TRUE` and not `NOT`: a time that is not set makes the condition NULL. It is one expression: for several
-    // conditions the planner expects that few rows meet them all, and sorts those rows instead of reading the index in
-    // its order.
+    // `IS NOT TRUE` and not `NOT`: a time that is not set makes the condition NULL. The times are compared in one
+    // expression: with several conditions, the planner would expect few rows and sort them, instead of reading the
+    // index in its order.
     if is_active == (phase == Phase::Current) {
         format!("{in_class} AND {outdated} IS NOT TRUE")
     } else {

@@ -180,7 +180,7 @@ async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal
     }
 }
 
-/// The meaning of an error of a statement that makes these writes.
+/// Converts the error of a statement that makes these writes: to the store's error if one of them was refused.
 pub(super) fn refusal<'w>(
     error: sqlx::Error,
     writes: impl IntoIterator<Item = &'w Record>,

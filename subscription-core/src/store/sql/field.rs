@@ -74,8 +74,7 @@ one_column! {
     Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         Ok(cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose()?);
-    // Earlier releases had the scope `admin`, which no endpoint requested. It is left out, and the client loses
-    // nothing.
+    // Earlier releases had the scope `admin`, which no endpoint required. It is left out, and the client loses nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
         {
@@ -233,8 +232,8 @@ impl Field for IdempotencyResult {
     fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         let stored = cells.json()?;
         let text: Option<Metadata> = Field::read(cells)?;
-        // The previous release writes only the record, and does not clear the metadata of a record that was stored
-        // before.
+        // The previous release writes only the column of the record. The column of the metadata may still have the
+        // metadata of an earlier record of the same key, so it is read only if the record has metadata.
         let metadata = |shown: Option<Metadata>| shown.and(text);
         Ok(match stored {
             StoredResult::Plan(plan) => {

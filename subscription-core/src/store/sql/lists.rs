@@ -17,7 +17,7 @@ use crate::subscriptions::Subscription;
 use crate::values::Timestamp;
 
 /// A statement for a list, and the table whose rows it returns. If the list has pages, the statement returns one row
-/// more than the page has, if there is one.
+/// more than the page may have, if more rows follow.
 pub(super) struct List {
     pub(super) table: &'static Table,
     pub(super) statement: Statement,
@@ -165,8 +165,8 @@ fn due_payments(query: &DuePayments) -> Option<List> {
         | PaymentStatus::Refunded
         | PaymentStatus::Disputed => return None,
     };
-    // The status is a word of the statement and not a bound value, because the condition of the index has it as a word
-    // too.
+    // The status is a literal in the text, not a bound value: only then can the planner use the partial index, whose
+    // condition has the same literal.
     let conditions = vec![format!("status = '{}'", query.status)];
     let DuePayments { until, after, limit, .. } = query;
     Some(due::<Payment>(conditions, column, *until, after.as_ref(), *limit))
@@ -224,8 +224,8 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
     Some(statement)
 }
 
-/// A list names its index. SQLite has no statistics here: it assumes that a collection has few documents, and might
-/// read all of them.
+/// A filtered list names its index. SQLite has no statistics here: it assumes that a collection has few documents, and
+/// might read all of them.
 fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));

@@ -6,8 +6,8 @@
 //! `tests/databases/rolling.rs` runs those statements.
 //!
 //! An instance of an earlier release may start again while a later release is being rolled out. So from 0.1.0 on the
-//! name of a migration says which release can use the tables after it, by the last migration of that release:
-//! `"receipts, serves 10"`.
+//! name of a migration says which release is the earliest that can use the tables after it: in `"receipts, serves 10"`,
+//! the release whose last migration is 10.
 
 use std::ops::RangeInclusive;
 

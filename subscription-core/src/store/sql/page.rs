@@ -108,8 +108,7 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     if classes.is_empty() {
         return None;
     }
-    // The time is bound only if the text names it: PostgreSQL prepares a statement by its text, with the number of its
-    // values.
+    // The time is bound only if the text names it: PostgreSQL refuses a value that the text does not name.
     let is_timed = index.is_some() || classes.iter().any(|(class, _)| class.phase().is_some());
     let now = match filter.is_active {
         Some(_) if is_timed => statement.bind(Value::time(query.now)),
@@ -188,7 +187,8 @@ fn any_renewal(conditions: &[String]) -> String {
 
 /// The renewal times of a list, from `from` (included) to `to` (excluded), and the position after which a page begins.
 ///
-/// If there are two bounds on the same side, the wider one is left out, because SQLite might begin at either.
+/// If the filter and the position bound the same side, the wider bound is left out, because SQLite might begin at
+/// either of them.
 struct Span<'q> {
     from: Option<SortKey>,
     to: Option<SortKey>,

@@ -1,8 +1,8 @@
 //! A pool of open connections.
 //!
 //! A connection that was in use within the last second is returned without a ping, which would double the cost of a
-//! short read. If one connection proves dead, all idle connections are closed with it, so that a restart of the
-//! database fails one statement and not every caller. A statement may be the commit of many callers.
+//! short read. If one connection proves dead, all idle connections are closed with it, so that after a restart of the
+//! database only one statement fails, not one for each connection. (That statement may be the commit of many callers.)
 //!
 //! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only after the
 //! statement has ended and the transaction was rolled back. Otherwise a later commit would run inside the transaction

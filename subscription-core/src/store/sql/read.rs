@@ -73,7 +73,7 @@ impl<D: Dialect> Store for SqlStore<D> {
         let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };
         let mut after = query.after;
         let mut admitted = 0;
-        // At the end of the feed `kept_events` is the only statement, which a waiting reader repeats.
+        // At the end of the feed no events are read: a reader that waits for events repeats only `kept_events`.
         while after < *kept.end() {
             let statement = events_after(query, after, batch);
             let rows =

@@ -90,7 +90,8 @@ pub(in crate::store) trait Columns: Send + Sync {
     }
 }
 
-/// Reads the columns of a row, one after the other. An error is the cause for which the store counts as damaged.
+/// Reads the columns of a row, one after the other. An error becomes the cause of a
+/// [`StoreError::Damaged`](crate::store::StoreError::Damaged).
 pub(in crate::store) struct Cells<'r> {
     row: &'r dyn Columns,
     next: usize,

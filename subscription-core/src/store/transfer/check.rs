@@ -1,7 +1,7 @@
 //! Checks on the records of an import file, and between them, after each line was read.
 //!
-//! The records of every store that only the service has written to pass these checks. Some references may lead to a
-//! missing record: the subscription of a payment, the user of an expired subscription, the client of a session.
+//! Records that only the service has written pass these checks. Some references may lead to a missing record: the
+//! subscription of a payment, the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -14,8 +14,8 @@ use crate::store::{Document, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Faults, PlanId, UserId, Version};
 
-/// The largest version or sequence of a file. JSON readers read whole numbers up to this limit exactly, and larger
-/// numbers remain free for later changes.
+/// The largest version or sequence of a file. JSON readers read whole numbers up to this limit exactly, and the columns
+/// have room for the larger numbers of later changes.
 const NUMBER_MAX: u64 = 1 << 53;
 
 /// Checks records in the order of the file, and collects their faults.

@@ -3,9 +3,9 @@
 //!
 //! A store that has imported a file exports the same file again, byte for byte.
 //!
-//! **The file holds personal data**: addresses, identities, the places that people signed in from. It also
-//! holds the hashes of clients' keys and the salts of sessions. Make it readable by its owner alone (mode
-//! 0600) before anything is written to it, and delete it when it is imported.
+//! **The file holds personal data**: e-mail addresses, identities, and the IP addresses and browsers of sign-ins. It
+//! also holds the hashes of clients' keys and the salts of sessions. Make it readable by its owner alone (mode 0600)
+//! before anything is written to it, and delete it when it is imported.
 //!
 //! # The format
 //!

@@ -139,7 +139,7 @@ impl EndpointChanges {
     }
 }
 
-/// Checks the limits of fields that the types of the fields do not enforce.
+/// Checks the limits that the types of the fields do not enforce.
 fn check(
     addresses: &AddressRules,
     url: Option<&Url>,

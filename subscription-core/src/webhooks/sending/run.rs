@@ -106,8 +106,8 @@ impl<'r> Run<'r> {
         self.webhooks.now() < ends
     }
 
-    /// A slot for a try of an endpoint that already has `in_flight` tries; `None` if too many are in flight. The first
-    /// try of an endpoint always gets a slot.
+    /// A slot for a try of an endpoint that already has `in_flight` tries; `None` if too many are in flight. An
+    /// endpoint without a try in flight always gets a slot.
     pub(crate) fn slot(&self, in_flight: usize) -> Option<Slot> {
         if in_flight == 0 {
             return Some(Slot::clone(&self.first));

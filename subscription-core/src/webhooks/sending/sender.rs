@@ -135,8 +135,8 @@ impl Queues {
 }
 
 impl Run<'_> {
-    /// Reads the documents that others have changed. Then reads the feed for endpoints without a running loop, if
-    /// their position is near the furthest one among them.
+    /// Reads the documents that others have changed. Then reads the feed for endpoints without a running loop whose
+    /// position in the feed is near the furthest position among them.
     async fn read(&self, queues: &mut Queues, reads_due: bool) -> Result<(), Error> {
         let webhooks = self.webhooks;
         if reads_due {

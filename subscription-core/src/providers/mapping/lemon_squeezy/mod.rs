@@ -26,7 +26,8 @@ const TYPES: [(&str, ObjectKind); 3] = [
     ("orders", ObjectKind::Order),
 ];
 
-/// Reads a webhook. The type of its object decides, not the name of the event, so undocumented events work.
+/// Reads a webhook. The type of its object decides whether it is followed, not the name of the event, so undocumented
+/// events are followed too.
 pub(crate) fn webhook(body: &[u8]) -> Webhook {
     let Ok(payload) = serde_json::from_slice::<Value>(body) else {
         return Webhook::Unreadable { event_type: None, path: "".into() };

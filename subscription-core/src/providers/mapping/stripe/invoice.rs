@@ -16,7 +16,7 @@ use crate::values::Timestamp;
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let root = JsonPath::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
-    // API versions before 2025-03-31 name the subscription in the second place.
+    // API versions before 2025-03-31 name the subscription in the second of these two fields.
     let subscription = parent.present().or_else(|| root.field("subscription").present());
     let (payments, is_listed) = payments(&root)?;
     let paid_at = root.field("status_transitions").field("paid_at");
@@ -41,7 +41,7 @@ fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmap
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
         let details = line.field("pricing").field("price_details").present();
-        // API versions before 2025-03-31 have the price and the product in the second places.
+        // API versions before 2025-03-31 have the price and the product in the field `price` of the line.
         let (price, product) = match (details, line.field("price").present()) {
             (Some(details), _) => (details.field("price"), details.field("product")),
             (None, Some(price)) => (price.field("id"), price.field("product")),

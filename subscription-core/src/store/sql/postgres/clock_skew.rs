@@ -1,7 +1,7 @@
 //! Compares the clock of this machine with the database's.
 //!
-//! With a wrong clock, any write of an instance would take the steps of another day, and other instances would never
-//! undo these steps. So an instance writes nothing until its clock is right.
+//! An instance with a wrong clock would take the billing steps of another day, such as renewals, and other instances
+//! would never undo these steps. So an instance writes nothing until its clock is right.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -23,10 +23,10 @@ enum Role {
     Created,
 }
 
-/// Change sets that can be one statement. All sets do the same with the records of a table. Otherwise a set could
-/// create a record with a unique value before an earlier set gives up the value, and the text would depend on the order
-/// of the keys. Only tables in which records are created may differ, so that there are few texts. A record that a set
-/// writes is neither written nor guarded by a later set.
+/// Change sets that can be one statement. All sets that name a table use its records in the same [`Role`]. Otherwise a
+/// set could create a record with a unique value before an earlier set gives up the value, and the text would depend on
+/// the order of the keys. A table that only some of the sets name must be one in which they create records, so that
+/// there are few texts. A record that a set writes is neither written nor guarded by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
@@ -64,8 +64,7 @@ impl Group {
     }
 }
 
-/// True if, for each table of `roles`, the sets of `others` use its records alike, or do not name the table, and
-/// `roles` only creates records in it.
+/// True if each table of `roles` has the same role in `others`, or is missing there and has the role [`Role::Created`].
 fn fits(roles: &Roles, others: &Roles) -> bool {
     roles.iter().all(|(table, role)| {
         others.get(table).map_or(*role == Role::Created, |other| other == role)

@@ -83,7 +83,8 @@ pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<Batc
     builder.finish(checked)
 }
 
-/// True if a set writes a few records, at most one to a table, and deletes none.
+/// True if a set writes at least one record and at most one to a table, has few parts, and deletes no records or
+/// events.
 pub(super) fn is_small(changes: &ChangeSet) -> bool {
     let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
     let is_few = writes.len() + guards.len() <= PARTS_MAX && events.len() <= PARTS_MAX;

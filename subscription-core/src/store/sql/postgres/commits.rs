@@ -180,7 +180,7 @@ impl Commits {
         let outcome = async {
             let mut transaction = connection.begin().await?;
             commit_transaction::commit(&mut transaction, changes).await?;
-            // No time-out of the database ends the wait for a stand-by.
+            // The time-outs of the database do not end its wait for a stand-by, so the pool's time-out does.
             self.0.answered(transaction.commit()).await?;
             Ok(())
         }
@@ -256,8 +256,8 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
     Ok(key.map(conflict))
 }
 
-/// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or the
-/// statement timed out. The statement was rolled back, so the sets can be committed one by one.
+/// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or
+/// the statement timed out. The statement was rolled back, so the sets can be committed one by one.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some() && !is_lost(error)
 }

@@ -27,8 +27,9 @@ pub(super) async fn number_and_bound(
         bounds = Bounds::read(connection).await?;
     }
     while bounds.last == 0 {
-        // All events are deleted. The last number is that of a deleted event, unless a reader is numbering events
-        // right now. Events with such a number are committed already, so they are found afterwards.
+        // All events are deleted. The last number is that of a deleted event, unless another reader is numbering events
+        // right now. Those events are committed already, so the next read of the bounds finds them, with or without
+        // their numbers.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let rows = connection.rows(Statement::plain(text)).await?;
         let deleted = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();

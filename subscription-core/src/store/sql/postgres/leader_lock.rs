@@ -42,7 +42,7 @@ const TRY_LOCK: &str = "SELECT CASE \
      pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())) END, \
      (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
 
-/// Tries to acquire the lock although another session holds it, and names the database.
+/// Tries to acquire the lock although another session holds it, and selects the version of the database.
 const TRY_HELD_LOCK: &str = "SELECT pg_try_advisory_lock(hashtext('subscription_leader'), hashtext(current_schema())), \
      version()";
 

@@ -25,9 +25,9 @@ use crate::values::clock::Clock as _;
 /// The longest pause between two attempts to reach a database.
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Sets the time-outs of a migration, in milliseconds: how long it waits for a lock, and how long its session stays open,
-/// with its locks, if this process freezes. A setting that an older server lacks is left out. Returns the time of the
-/// database in microseconds, in each row.
+/// Sets the time-outs of a migration, in milliseconds: how long it waits for a lock, and how long its session stays
+/// open, with its locks, if this process freezes. A setting that an older server lacks is left out. Returns the time of
+/// the database in microseconds, in each row.
 const SET_TIMEOUTS: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, \
      set_config(name, value, false) FROM pg_settings JOIN (VALUES \
      ('lock_timeout', '1000'), ('idle_session_timeout', '10000'), \
@@ -167,7 +167,8 @@ impl PostgresOptions {
     }
 }
 
-/// Migrates the tables, compares the clocks, and returns the last migration before and now. Of several processes one migrates while the others wait.
+/// Migrates the tables, compares the clocks, and returns the numbers of the last migration before and now. If several
+/// processes migrate, one does so while the others wait.
 ///
 /// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
 /// behind it. The caller pauses and tries again.

@@ -1,8 +1,8 @@
 //! Reads of callers who wait at the same time, as one statement.
 //!
 //! Callers whose statements have the same text form a group ([`super::groups`]). While a statement is running, new
-//! callers wait, and the next statement reads for all of them. No caller gets rows of a statement that was sent before its
-//! call, so each sees everything that was committed before the call. `wait_max` limits how long a caller waits.
+//! callers wait, and the next statement reads for all of them. No caller gets rows of a statement that was sent before
+//! its call, so each sees everything that was committed before the call. `wait_max` limits how long a caller waits.
 //!
 //! ```text
 //! SELECT found.*, caller.nth
@@ -129,7 +129,7 @@ impl Handler for ReadsOfText {
     }
 }
 
-/// The text of a statement that reads for any number of callers what the statement `single` reads for one caller.
+/// The text of a statement that does the same read for any number of callers as the statement `single` for one caller.
 fn text_for_several(single: &str, types: &[&str]) -> String {
     let mut each = single.to_owned();
     let mut arrays = String::new();

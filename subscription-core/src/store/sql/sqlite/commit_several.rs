@@ -180,9 +180,9 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the statement that writes a record. For the first record of a set it is left open, so that conditions can
-    /// follow; for `other` records it writes only if the previous statement has written. A subscription with a new
-    /// period is written only if the columns of [`STAYS`] stay the same.
+    /// Adds the statement that writes a record. The statement of a set's first record gets no end, so that conditions
+    /// can follow. The statement of an `other` record writes only if the previous statement has written. A subscription
+    /// with a new period is written only if the columns of [`STAYS`] stay the same.
     fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
         let name = table.name;

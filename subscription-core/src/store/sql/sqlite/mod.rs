@@ -101,7 +101,8 @@ impl SqliteOptions {
         }
     }
 
-    /// Migrates the file. Returns the options for connections, one for the writer, and the migrations before and now.
+    /// Migrates the file. Returns the options for connections, a connection for the writer, and the numbers of the last
+    /// migration before and now.
     async fn connect(
         &self,
     ) -> Result<(SqliteConnectOptions, SqliteConnection, RangeInclusive<i64>), OpenError> {
@@ -156,7 +157,7 @@ impl Dialect for Sqlite {
         let turn = Arc::clone(&self.slow_reads).lock_owned().await;
         let readers = Arc::clone(&self.readers);
         log(&statement);
-        // A task of its own has the turn: SQLite continues with the statement of a caller who is cancelled.
+        // A separate task holds the lock, because SQLite continues with the statement even if the caller is cancelled.
         let rows = tokio::spawn(async move {
             let rows = readers.rows(statement).await;
             drop(turn);
@@ -204,8 +205,8 @@ impl Dialect for Sqlite {
     }
 
     /// Writes the tests into the limit. SQLite evaluates a condition again for each row, even if it depends on no row.
-    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were columns of the
-    /// position, SQLite could not find the position in an index.
+    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were one more column of the
+    /// comparison with the position, SQLite could not find the position in an index.
     fn skip_unless(branch: &mut Branch, tests: &[String]) {
         if !tests.is_empty() {
             let tests = tests.join(" AND ");

@@ -233,7 +233,7 @@ impl Queue {
         true
     }
 
-    /// Sorts the jobs that have come by their kinds.
+    /// Moves the jobs that have come to the lists of their kinds.
     fn take(&mut self) {
         while self.work.len() < GROUP_MAX
             && let Ok(job) = self.jobs.try_recv()
