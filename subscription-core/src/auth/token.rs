@@ -48,7 +48,7 @@ pub struct AccessClaims {
     pub exp: u64,
     /// When the person proved who they are, in seconds since 1970.
     pub auth_time: u64,
-    /// The generation that the session had when the token was issued.
+    /// The generation of the session when the token was issued: the number of its refreshes.
     #[serde(rename = "gen")]
     pub generation: u32,
 }

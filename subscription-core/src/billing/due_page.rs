@@ -32,7 +32,8 @@ pub(super) struct DuePage {
 type DueStep = (Arc<Subscription>, StepKind, Change);
 
 impl DuePage {
-    /// Reads up to `limit` subscriptions after a position, and decides on the step of each; `None` if none is due.
+    /// Reads up to `limit` subscriptions after a position, and decides on the step of each; `None` if none is due, or if
+    /// `limit` is 0.
     async fn read(
         clock: &SubscriptionService,
         after: Option<Position>,

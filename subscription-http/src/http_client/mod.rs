@@ -167,7 +167,7 @@ enum NotFetched {
     TooLarge(usize),
     #[error("the server took too long")]
     TooSlow,
-    #[error("the server cannot be reached")]
+    #[error("the server cannot be reached, or its response broke off")]
     Broken(#[source] BoxError),
 }
 

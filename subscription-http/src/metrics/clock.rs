@@ -100,7 +100,7 @@ impl ClockMetrics {
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help = "Payments that are due and not reported; at most 200 of each status are counted";
         registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help = "How long the oldest payment that is not reported has been due";
+        let help = "How long the oldest payment without a reported result has been due";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
         let help = "1 if billing is paused";

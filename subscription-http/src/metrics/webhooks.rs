@@ -23,7 +23,7 @@ type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
 #[rustfmt::skip] // Keeps each row on one line.
 const GAUGES: [Gauge; 4] = [
     ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| number(state.lag_events)),
-    ("webhook_lag_seconds", "How long ago the oldest event happened that is neither delivered nor parked",
+    ("webhook_lag_seconds", "The age of the oldest event that is neither delivered nor parked; 0 without one",
         |state, now| state.waiting_since.map_or(0.0, |at| now.since(at).as_secs_f64())),
     ("webhook_parked", "Parked events, which are tried again", |state, _| number(state.parked as u64)),
     ("webhook_stalled", "1 if only the oldest event is tried", |state, _| f64::from(u8::from(state.is_stalled))),

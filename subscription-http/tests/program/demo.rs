@@ -127,7 +127,7 @@ fn a_store_that_has_anything_is_left_as_it_is() {
     let (output, errors) = run(command_in(&folder).args(demo));
 
     assert_eq!(output.status.code(), Some(1));
-    assert!(errors.contains("not empty: it holds plans; name a new one"), "{errors}");
+    assert!(errors.contains("not empty: it holds plans; use a new database"), "{errors}");
     assert!(before == held(&folder));
 }
 

@@ -213,7 +213,10 @@ async fn holds_something(store: &impl Movable) {
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
 
     assert!(matches!(refused, TransferError::NotEmpty("plans")), "{refused:?}");
-    assert_eq!(refused.to_string(), "the database is not empty: it holds plans; name a new one");
+    assert_eq!(
+        refused.to_string(),
+        "the database is not empty: it holds plans; use a new database"
+    );
     assert_eq!(store.moved_out().await, before);
 }
 

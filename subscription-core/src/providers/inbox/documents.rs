@@ -39,7 +39,7 @@ pub struct ProviderEvent {
     pub object: Option<ObjectRef>,
     /// The subscription, invoice or order that the object leads to.
     pub resolved: Option<ObjectRef>,
-    /// The user whom the checkout was made for.
+    /// The user that the checkout names, or the user that a caller sent. `None` if neither names a user.
     pub user_id: Option<UserId>,
     /// True if a caller named the user. Then the customer may be bound to another user.
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The webhooks and objects of every provider, by its kind.
+//! Reads the webhooks and objects of each kind of provider: Stripe and Lemon Squeezy.
 
 pub(crate) mod finding;
 pub(crate) mod lemon_squeezy;

@@ -91,7 +91,7 @@ pub struct SyncStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) report: SyncReport,
-    /// The number of the list that is read; the first list is 0.
+    /// The index of the list of the provider that is being read; the first list is 0.
     pub(crate) list: usize,
     /// The place of the page in the list; `None` for the first page.
     pub(crate) after: Option<Box<str>>,

@@ -10,7 +10,7 @@ use crate::store::StoreError;
 #[non_exhaustive]
 pub enum TransferError {
     /// The database into which the file should be imported is not empty.
-    #[error("the database is not empty: it holds {0}; name a new one")]
+    #[error("the database is not empty: it holds {0}; use a new database")]
     NotEmpty(&'static str),
     /// The file is not an export, or was cut short or changed, or its records break rules.
     #[error(transparent)]

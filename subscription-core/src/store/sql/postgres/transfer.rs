@@ -93,8 +93,8 @@ async fn late_events(
     sqlx::query(AssertSqlSafe(text)).bind(late.int(2)?).bind(positions).fetch_all(numbering).await
 }
 
-/// Updates access classes, collects the planner's statistics, and sets the last sequence that the feed has
-/// given.
+/// Updates the access class of each subscription, collects the planner's statistics, and sets the counter of the
+/// feed to the last sequence that was imported.
 async fn finish(to: &mut PgConnection, tables: &str, feed: u64) -> Result<(), sqlx::Error> {
     to.execute(Statement::plain(access::refresh_all_access_classes("now()"))).await?;
     to.execute(Statement::plain(format!("ANALYZE {tables}"))).await?;
