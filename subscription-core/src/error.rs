@@ -32,7 +32,7 @@ pub enum Error {
     #[error(transparent)]
     Conflict(#[from] Conflict),
     /// The record is no longer at the version that the caller read.
-    #[error("{key} is at version {current} by now")]
+    #[error("the version of {key} is {current} now")]
     Stale {
         /// The record whose version has changed.
         key: Key,
@@ -44,7 +44,7 @@ pub enum Error {
     WrongPosition,
     /// Events that the caller has not read have been deleted.
     #[error(
-        "events after this sequence are deleted; the first kept one is {first_kept}: read all records again, and \
+        "events after this sequence were deleted; the oldest stored event is {first_kept}: read all records again, and \
          continue from the newest event"
     )]
     EventsForgotten {
@@ -155,7 +155,7 @@ pub enum DependencyFailed {
     #[error(transparent)]
     Randomness(#[from] RandomnessUnavailable),
     /// The identity provider cannot be reached.
-    #[error("the identity provider is out of reach")]
+    #[error("the identity provider cannot be reached")]
     IdentityProvider(#[source] Cause),
     /// Signing an access token failed.
     #[error("a token could not be signed")]
@@ -373,7 +373,7 @@ fn currency_mismatch(from: Option<Currency>, to: Option<Currency>) -> String {
         (Some(_), None) => "the plan has no currency".to_owned(),
         (Some(from), Some(to)) => format!(
             "the subscription is paid in {from} and the plan in {to}: the currency can change only at the end of a \
-             period, without credit"
+             period, if there is no credit"
         ),
     }
 }

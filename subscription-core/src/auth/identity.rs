@@ -36,7 +36,7 @@ pub enum IdentityRefused {
     #[error("the identity token was not accepted")]
     Rejected,
     /// The provider cannot be reached.
-    #[error("the identity provider is out of reach")]
+    #[error("the identity provider cannot be reached")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -21,7 +21,8 @@ pub use features::Features;
 pub use input::{NewPlan, PlanChanges};
 pub use span::Span;
 
-/// The number of nodes (units of the product that is sold) that a plan allows: 0 to 2^53 − 1, which every JSON parser reads exactly.
+/// The number of nodes (units of the product that is sold) that a plan allows: 0 to 2^53 − 1, which every JSON parser
+/// reads exactly.
 pub type NodeQuota = Bounded<9_007_199_254_740_991>;
 
 /// The rank of a plan among the plans: 0 to 10,000.

@@ -132,8 +132,7 @@ impl Subscription {
             faults.push(trial_before_start());
         }
         if billing.discount.is_some_and(|it| !it.is_sound(billing.currency)) {
-            let message =
-                "must fit the currency, have 1 to 120 periods or null, and use at most those";
+            let message = "must fit the currency, and its periods must be null or 1 to 120, not fewer than used";
             faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
         }
     }

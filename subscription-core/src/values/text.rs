@@ -21,9 +21,8 @@ pub(crate) fn checked(
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {
-        let message = format!(
-            "must have at least {min} character(s), not counting spaces at its start and end"
-        );
+        let message =
+            format!("must have at least {min} character(s), not counting blanks at either end");
         Err(InvalidValue::new(FaultCode::TooShort, message))
     } else if characters > max {
         let message = format!("must have at most {max} characters");

@@ -311,7 +311,7 @@ impl ApiBuilder {
 
     /// Shows the number of lost log lines at `/metrics`. `lost` has this number, which the log writer counts.
     pub fn lost_log_lines(self, lost: Arc<AtomicU64>) -> Self {
-        let help = "Log lines dropped because standard error took no more";
+        let help = "Log lines dropped because standard error was blocked";
         self.count("log_lines_lost", help, lost)
     }
 

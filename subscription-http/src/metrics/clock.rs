@@ -96,12 +96,11 @@ impl ClockMetrics {
         registry.register("clock_refused", help, self.refused.clone());
         let help = "How long a round of billing took";
         registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
-        let help = "Periods that were missed for too long and get no payment";
+        let help = "Periods without a payment, because too many were missed";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
-        let help = "Payments that are due and not reported; at most 200 of each status are counted";
+        let help = "Due payments without a reported result; at most 200 of each status";
         registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help =
-            "How long ago the oldest payment became due whose success or failure is not reported";
+        let help = "How long the oldest payment without a reported result has been due";
         let oldest = self.to_collect_oldest_seconds.clone();
         registry.register("payments_to_collect_oldest_seconds", help, oldest);
         let help = "1 if billing is paused";

@@ -90,7 +90,7 @@ impl Metrics {
         let seconds = Family::<Label, Histogram>::new_with_constructor(|| Histogram::new(BUCKETS));
         registry.register(
             "requests",
-            "Requests by the status of their response; 499 if the caller disconnected before it",
+            "Requests by the status of their response; 499 if the caller disconnected first",
             requests.clone(),
         );
         registry.register("request_seconds", "How long responses took", seconds.clone());

@@ -75,7 +75,7 @@ const COUNTS: [Count; 4] = [
     ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |counters| counters.signatures_refused),
     ("provider_unlisted", "Webhooks of types that are not used", |counters| counters.unlisted),
     ("provider_second_live", "Copied subscriptions that became a second live subscription of their user", |counters| counters.second_live),
-    ("provider_drift", "Changes that a sync found although no webhook had announced them", |counters| counters.drift),
+    ("provider_drift", "Changes that a sync found, but no webhook announced", |counters| counters.drift),
 ];
 
 impl Collector for CounterCollector {
@@ -94,7 +94,7 @@ impl Collector for CounterCollector {
                 ([("source", source.as_str()), ("state", state.as_str())], count)
             })
         });
-        let help = "Events of payment providers by the state that they got";
+        let help = "Events of payment providers, by state";
         super::counts(&mut encoder, "provider_events", help, events)?;
         let fetches = all_counters.iter().flat_map(|(source, counters)| {
             counters.fetches.iter().map(move |(outcome, count)| {

@@ -38,7 +38,7 @@ impl StoreMetrics {
 
     pub(crate) fn register(&self, registry: &mut Registry) {
         let Self { seconds, failures, opened, revoked, cache } = self;
-        registry.register("store_seconds", "How long the database took", seconds.clone());
+        registry.register("store_seconds", "How long calls of the database took", seconds.clone());
         registry.register(
             "store_failures",
             "Failures of the database, by operation",
@@ -59,9 +59,9 @@ struct CacheCollector(CacheInvalidator);
 
 impl Collector for CacheCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let hits = "Records that were read from memory";
+        let hits = "Plans and clients read from memory";
         super::count(&mut encoder, "cache_hits", hits, self.0.hits())?;
-        let misses = "Records that were not in memory and were read from the database";
+        let misses = "Plans and clients read from the database";
         super::count(&mut encoder, "cache_misses", misses, self.0.misses())
     }
 }

@@ -23,10 +23,10 @@ type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
 #[rustfmt::skip] // Keeps each row on one line.
 const GAUGES: [Gauge; 4] = [
     ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| number(state.lag_events)),
-    ("webhook_lag_seconds", "The age of the oldest event that is neither delivered nor parked; 0 without one",
+    ("webhook_lag_seconds", "The age of the oldest event that is neither delivered nor parked; 0 if none",
         |state, now| state.waiting_since.map_or(0.0, |at| now.since(at).as_secs_f64())),
-    ("webhook_parked", "Parked events, which are tried again", |state, _| number(state.parked as u64)),
-    ("webhook_stalled", "1 if only the oldest event is tried", |state, _| f64::from(u8::from(state.is_stalled))),
+    ("webhook_parked", "Parked events that will be attempted", |state, _| number(state.parked as u64)),
+    ("webhook_stalled", "1 if only the oldest event is attempted", |state, _| f64::from(u8::from(state.is_stalled))),
 ];
 
 /// A count as the value of a gauge. A count above `u32::MAX` is shown as `u32::MAX`.
@@ -49,7 +49,7 @@ impl Collector for WebhookCounters {
                 }
             }
         }
-        let help = "Deliveries that are being tried";
+        let help = "Delivery attempts that are running";
         let gauge =
             encoder.encode_descriptor("webhook_in_flight", help, None, MetricType::Gauge)?;
         ConstGauge::new(i64::try_from(all_counters.in_flight).unwrap_or(i64::MAX)).encode(gauge)
@@ -63,26 +63,26 @@ fn counts(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fm
             ([("endpoint", endpoint.to_string()), ("outcome", (*outcome).to_owned())], *count)
         })
     });
-    let help = "Tries to deliver an event to an endpoint, by outcome";
+    let help = "Attempts to deliver an event to an endpoint, by outcome";
     super::counts(encoder, "webhook_deliveries", help, outcomes)?;
     let given_up = all_counters
         .endpoints
         .iter()
         .map(|(endpoint, counters)| ([("endpoint", endpoint.to_string())], counters.given_up));
-    let help = "Events that were given up after their last try";
+    let help = "Events that were given up after their last attempt";
     super::counts(encoder, "webhook_given_up", help, given_up)?;
     // A time series that begins at 1 shows no increase, so every reason begins at 0.
     let disabled = DisabledReason::ALL.into_iter().map(|reason| {
         let count = all_counters.disabled.get(&reason).copied().unwrap_or_default();
         ([("reason", reason.as_str())], count)
     });
-    let help = "Endpoints that the server disabled by itself, by reason";
+    let help = "Endpoints that the server disabled, by reason";
     super::counts(encoder, "webhook_disabled", help, disabled)
 }
 
 fn seconds(all_counters: &AllCounters, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let name = "webhook_delivery_seconds";
-    let help = "How long tries to deliver an event took";
+    let help = "How long attempts to deliver an event took";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     let bounds = Counters::MILLIS.map(|millis| Duration::from_millis(millis).as_secs_f64());
     for (endpoint, counters) in &all_counters.endpoints {

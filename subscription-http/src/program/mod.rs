@@ -264,14 +264,14 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     print(&written);
     let named = named.unwrap_or_else(|failure| {
         print(&format!(
-            "no old server key was dropped: it is not known which keys webhook endpoints need: {failure}"
+            "no old server key was dropped, because the webhook endpoints cannot be read: {failure}"
         ));
         BTreeSet::new()
     });
     if keys.are_full(&named) {
         print(
             "the next rotation drops the oldest server key: first run subscription-http client \
-             rotate-key for the clients whose keys are as old",
+             rotate-key for the clients whose keys need it",
         );
     }
     Ok(())

@@ -51,7 +51,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         .lost_log_lines(log.lost());
     let mut api = with_settings(api, settings);
     if let Some(clock) = &opened.process_clock {
-        tracing::warn!(now = %clock.now(), "the clock is manual: POST /clock/advance turns it");
+        tracing::warn!(now = %clock.now(), "the clock is manual: POST /clock/advance advances it");
         api = api.turned_clock(ClockControl::new(
             Arc::clone(clock),
             billing_job.clone(),
@@ -223,7 +223,7 @@ async fn log_unbilled_plans(service: &SubscriptionService) {
             let plan = plan.slug.as_str();
             tracing::warn!(
                 plan,
-                "a plan without a currency: nothing ends or renews its subscriptions, unless a provider does"
+                "a plan without a currency: by default nothing ends or renews its subscriptions"
             );
         }
     }

@@ -157,7 +157,7 @@ impl Server {
                 accepted = accept(&listener), if connections.len() < limits.connections => accepted,
             };
             let Some(slot) = peers.enter(address.ip(), limits.connections_per_peer) else {
-                tracing::warn!(peer = %address.ip(), "connection refused: too many of one address");
+                tracing::warn!(peer = %address.ip(), "connection refused: too many from this address");
                 continue;
             };
             let worker = workers.next();

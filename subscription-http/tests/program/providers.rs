@@ -350,7 +350,7 @@ fn a_sync_that_cannot_begin_says_why() {
         ("", &[][..], "no payment provider is configured"),
         (STRIPE, &["--source", "shop"], "--source shop is not configured; configured: stripe"),
         (&*two, &["--object", "sub_1"], "--object needs --source; configured: shop, stripe"),
-        (STRIPE, &["--database", "memory:"], "memory: has no records to sync"),
+        (STRIPE, &["--database", "memory:"], "a database in memory has nothing to sync"),
         (&STRIPE.replace("rk_test", "rk_live"), &[], "is a key of live mode"),
         (STRIPE, &["--source", "My Shop"], "--source"),
         (STRIPE, &["--object", ""], "--object"),

@@ -135,7 +135,7 @@ async fn all_at_once(store: &impl Movable) {
     let expected = [
         "line 2: version must be at least 1",
         "line 3: subscription_plan_id is not the id of a plan in the file",
-        "line 3: user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions",
+        "line 3: user_id is not the id of a user in the file: a file with users must have the user of each live subscription",
         "line 4: amount must be more than 0",
         "line 6: user_id is not the id of a user in the file",
         "line 15: sequence must not be greater than feed in line 1",
@@ -209,7 +209,7 @@ fn of_subscriptions() -> Vec<Case> {
 }
 
 fn of_discounts() -> Vec<Case> {
-    let unsound = "line 3: discount must fit the currency, have 1 to 120 periods or null, and use at most those";
+    let unsound = "line 3: discount must fit the currency, and its periods must be null or 1 to 120, not fewer than used";
     let unbilled = "line 3: discount is only for a subscription that the clock bills";
     [
         ("clock", discounted("3", "1.00", 4), unsound),
@@ -257,7 +257,7 @@ fn of_others() -> Vec<Case> {
     vec![
         (
             vec![(USER, "email_key", json!("other@example.com"))],
-            "line 5: email_key does not belong to email",
+            "line 5: email_key is not the key of email: was this line edited?",
         ),
         (
             vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
@@ -415,7 +415,7 @@ async fn a_live_subscription_of_nobody_is_taken_only_for_any_user() {
     let refused = store.move_in(&file).await.unwrap_err();
     store.move_in_with(&file, ImportOptions::default().for_any_user()).await.unwrap();
 
-    let expected = "line 3: user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions";
+    let expected = "line 3: user_id is not the id of a user in the file: a file with users must have the user of each live subscription";
     assert_eq!(faults(&refused), [expected]);
     assert_eq!(store.moved_out().await, file);
 }

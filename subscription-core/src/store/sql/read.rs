@@ -163,7 +163,7 @@ async fn refresh_access_classes(database: &impl Dialect, now: Timestamp) -> Resu
     let is_behind = rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)?;
     if is_behind && let Err(error) = database.refresh_access_classes(now).await {
         // Lists are correct without the move, so a full or read-only database must not make them fail.
-        tracing::warn!(%error, "subscriptions whose access began or ended could not be moved to their access class");
+        tracing::warn!(%error, "the index of subscriptions by access was not updated; lists are still correct");
     }
     Ok(())
 }

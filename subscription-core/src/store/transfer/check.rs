@@ -135,7 +135,7 @@ impl Check {
         for (line, _) in self.live.iter().filter(|(_, user)| !self.users.contains(user)) {
             self.faults.push(
                 *line,
-                "user_id is not the id of a user in the file: a file that has users must have those of all live subscriptions",
+                "user_id is not the id of a user in the file: a file with users must have the user of each live subscription",
             );
         }
     }

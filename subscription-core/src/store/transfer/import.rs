@@ -126,7 +126,7 @@ impl Import<'_> {
         self.check.finish();
         self.footer();
         if !self.from.fill_buf().await?.is_empty() {
-            self.check.faults.push(self.number + 1, "the file continues after its last line");
+            self.check.faults.push(self.number + 1, "the file has more lines after its end");
         }
         report(self.progress());
         Ok(())
@@ -200,7 +200,10 @@ impl Import<'_> {
                 if let Record::User(user) = record
                     && fields.text_of("email_key").as_deref() != Some(user.email.key())
                 {
-                    self.check.faults.push(self.number, "email_key does not belong to email");
+                    self.check.faults.push(
+                        self.number,
+                        "email_key is not the key of email: was this line edited?",
+                    );
                 }
                 self.expect_order(&values, table);
                 if let Record::Document(document) = record {

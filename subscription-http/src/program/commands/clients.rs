@@ -79,7 +79,7 @@ pub(crate) async fn run(mut command: ClientCommand, settings: &Settings) -> Resu
         let new = id.take().map_or_else(|| slug(name), Ok)?;
         if settings.clients.iter().any(|client| client.id == new.as_str()) {
             let fault = format!("the client {new} is defined in the settings file");
-            return Err(Failure(format!("{fault}: choose another --id, or change it there")));
+            return Err(Failure(format!("{fault}: choose another --id, or change that client")));
         }
         *id = Some(new);
     }

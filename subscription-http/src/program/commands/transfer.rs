@@ -87,7 +87,7 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
         return Ok(());
     }
     if changed.clock {
-        print("the clock of the exported database was turned: here the machine's clock is used");
+        print("the clock of the exported database was turned: this one uses the machine's clock");
     }
     if changed.endpoints > 0 {
         let count = changed.endpoints;
@@ -130,7 +130,9 @@ impl Changed {
 
 async fn open(settings: &Settings) -> Result<Opened, Failure> {
     if settings.database()? == Database::Memory {
-        return Err(Failure::new("memory: has no records to export or import: name a --database"));
+        return Err(Failure::new(
+            "a database in memory cannot be exported or imported: choose another with --database, such as sqlite://FILE",
+        ));
     }
     Opened::new(settings, false).await
 }

@@ -126,7 +126,7 @@ fn log(source: &Slug, SyncReport { kind, counts, .. }: &SyncReport) {
         tracing::warn!(
             %source,
             drift,
-            "a sync found changes that no webhook had announced: check that the provider sends its webhooks to this service"
+            "a sync found changes without a webhook: check that the provider sends its webhooks to this service"
         );
     }
 }

@@ -42,7 +42,9 @@ pub(crate) async fn run(command: ProviderCommand, settings: &Settings) -> Result
     let names: Vec<Slug> = configured.iter().map(|provider| provider.name.clone()).collect();
     let wanted = chosen(&names, source, object.is_some())?;
     if settings.database()? == Database::Memory {
-        return Err(Failure::new("memory: has no records to sync: name a --database"));
+        return Err(Failure::new(
+            "a database in memory has nothing to sync: choose another with --database",
+        ));
     }
     let opened = Opened::new(settings, false).await.map_err(held)?;
     let service = open::service(settings, &opened);

@@ -19,10 +19,10 @@ pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
 /// The keys of `[billing]`, with their help texts.
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
-    ("dunning", "when a failed payment is tried again, each time counted from the previous failure, at most 15 times [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
-    ("after_dunning", "what a subscription becomes if no try is left: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
+    ("dunning", "the delays from each failure of a payment to its next attempt, at most 15 [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
+    ("after_dunning", "the status of a subscription after the last retry failed: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
     ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (its first payment, within 23 hours) [default: \"at_start\"]"),
-    ("remind_before", "how long before a trial ends or a period is renewed an event announces that, or \"off\" [default: \"P3D\"]"),
+    ("remind_before", "how long before the end of a trial or a renewal an event announces it, or \"off\" [default: \"P3D\"]"),
     ("missed_periods_max", "missed periods that are charged after an outage, 0 to 366; older ones are skipped [default: 3]"),
 ];
 

@@ -13,10 +13,10 @@ use crate::program::Failure;
 /// The keys of `[webhooks]`, with their help texts.
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const WEBHOOK_KEYS: [(&str, &str); 4] = [
-    ("enabled", "send events to the endpoints that clients create [default: true in development, and where this table is]"),
-    ("allow", "networks where endpoints may be besides public addresses, also without TLS, such as [\"10.1.0.0/16\"] [default: none; in development this machine]"),
-    ("deny", "networks that nothing is sent to, also if they are public or allowed [default: none]"),
-    ("ca_file", "a PEM file of the root certificates that endpoints are checked against [default: the roots that browsers trust]"),
+    ("enabled", "send events to the endpoints that clients create [default: true in development, and if this table exists]"),
+    ("allow", "private networks where endpoints are allowed, also without TLS, such as [\"10.1.0.0/16\"] [default: none; in development this machine]"),
+    ("deny", "networks that nothing is sent to, even if they are public or allowed [default: none]"),
+    ("ca_file", "a PEM file of root certificates to check endpoints with [default: the roots that browsers trust]"),
 ];
 
 /// The checked settings: the HTTP client that sends, and the addresses that it may send to.

@@ -149,7 +149,7 @@ async fn prove(options: &PgConnectOptions) -> Result<(), sqlx::Error> {
     tracing::error!(
         version,
         "the database grants one advisory lock to two sessions: this instance does no background work. \
-         Use PostgreSQL itself"
+         Use PostgreSQL, not a compatible database"
     );
     Err(sqlx::Error::Protocol("advisory locks do not exclude anybody".to_owned()))
 }

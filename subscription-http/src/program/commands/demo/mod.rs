@@ -54,7 +54,7 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
     }
     if settings.database()? == Database::Memory {
         return Err(Failure::new(
-            "records in memory are lost when this command ends: name another --database",
+            "records in memory are lost when this command ends: choose another --database",
         ));
     }
     let until = demo.until.unwrap_or_else(|| SystemClock.now());
