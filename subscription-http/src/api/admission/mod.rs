@@ -26,7 +26,7 @@ use super::routes::{self, Found, Needs, Route};
 use super::{Api, Surface};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-/// The longest `x-request-id` of a caller that is used, in bytes.
+/// The maximum length of a caller's `x-request-id`, in bytes. A longer one is replaced by a new id.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The outcome of the checks of a request's head.

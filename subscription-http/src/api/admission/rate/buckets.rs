@@ -22,7 +22,7 @@ const KEYS_PER_SHARD: usize = 1_024;
 pub(crate) enum Time {
     /// The monotonic clock of the machine, counted from this instant.
     Machine(Instant),
-    /// A clock that the caller sets, such as a test.
+    /// A clock of the caller, for example in a test.
     Given(Arc<dyn subscription_core::Clock>),
 }
 
