@@ -33,7 +33,8 @@ struct Price {
 }
 
 impl Price {
-    /// The price of a new period. A discount with no period left is dropped. It is counted if it reduces the period.
+    /// The price of a new period. A discount with no period left is dropped. The period is counted as used if the
+    /// discount reduces it.
     fn of_new_period(terms: &Terms, discount: Option<Discount>) -> Self {
         let left = discount.filter(|it| it.periods.is_none_or(|periods| it.used < periods));
         let gross = gross(terms);
