@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench figures` fills a SQLite file with 100,000 subscriptions and 200,000 payments
 //! (`SUBSCRIPTIONS=20000` for fewer) and measures `/stats/now` and `/stats/months`, cold and warm. Then it commits new
-//! subscriptions for some seconds, in slices in turn: without figures, beside a client that asks for them ten times a
-//! second as they are served (they are cached), and beside figures that are read again and again without a cache.
+//! subscriptions for some seconds, in slices that take turns: without figures, beside a client that requests cached
+//! figures ten times a second, and beside figures that are read again and again without a cache.
 
 #![expect(
     clippy::unwrap_used,
@@ -67,7 +67,7 @@ async fn main() {
     println!("| months, cold, {} payments | {months:.1?} | 1 s |", 2 * count);
     println!("\n| beside | commits/s alone | beside it | ratio | goal |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    // Nothing is cached yet: the first request reads them.
+    // Nothing is cached yet: the first request reads the figures from the store.
     let caller = Arc::clone(&world);
     let asked = move || {
         let world = Arc::clone(&caller);
@@ -78,7 +78,7 @@ async fn main() {
     };
     beside("requests for `/stats/now`", &store, &template, asked).await;
     let read = move || {
-        // A new one each time: nothing is cached.
+        // A new `Figures` each time, so that nothing is cached.
         let figures = Figures::new(service.clone());
         async move { drop(figures.now().await.unwrap()) }
     };
@@ -94,7 +94,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// The time of a reading that nothing is cached for.
+/// The time of a read without a cache.
 async fn cold<F: Future<Output = u64>>(
     read: impl Fn(Figures) -> F,
     service: &SubscriptionService,
@@ -110,12 +110,12 @@ async fn cold<F: Future<Output = u64>>(
     median(times)
 }
 
-/// The time of a request that is answered from the cache.
+/// The time of a request whose figures come from the cache.
 async fn warm(world: &ApiWorld, path: &str) -> Duration {
     let mut times = Vec::new();
     for nth in 0..=WARM_RUNS {
         let taken = ask(world, path).await;
-        // The first one fills the cache.
+        // The first request fills the cache.
         if nth > 0 {
             times.push(taken);
         }
@@ -134,7 +134,7 @@ async fn ask(world: &ApiWorld, path: &str) -> Duration {
     begun.elapsed()
 }
 
-/// Makes so many subscriptions and two payments for each, and returns one of the subscriptions.
+/// Creates `count` subscriptions with two payments each, and returns one of the subscriptions.
 async fn fill(store: &Arc<dyn Store>, count: usize) -> Arc<Subscription> {
     let query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
     let page = store.list_as::<Subscription>(query).await.unwrap();
@@ -195,7 +195,7 @@ fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Paym
     }
 }
 
-/// The commits a second alone, and beside a task that calls `read` again and again.
+/// Prints the commits a second alone, and beside a task that calls `read` again and again.
 async fn beside<F: Future<Output = ()> + Send>(
     name: &str,
     store: &Arc<dyn Store>,
