@@ -3,8 +3,8 @@
 //! `cargo bench --bench deliveries` sends events over real HTTP to receivers on loopback, which run on a thread of
 //! their own: from a store in memory, from a SQLite file and, if a server can be started, from PostgreSQL.
 //! `EVENTS=50000` is the number of events that wait for one endpoint, `LONG=1000000` that of the run whose memory is
-//! printed. In each of `ROUNDS=25` rounds, two endpoints are measured alone, beside one that accepts events and beside a dead
-//! one. The bench checks that every event arrived.
+//! printed. In each of `ROUNDS=25` rounds, two endpoints are measured alone, beside one that accepts events and beside
+//! a dead one. The bench checks that every event arrived.
 
 #![expect(
     clippy::unwrap_used,

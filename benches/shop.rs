@@ -1,5 +1,5 @@
-//! The writes of a shop, compared with plain creates: a create with its first payment, the report of a payment, a change
-//! of plan, a cancellation.
+//! The writes of a shop, compared with plain creates: a create with its first payment, the report of a payment, a
+//! change of plan, a cancellation.
 //!
 //! `cargo bench --bench shop` opens a file of SQLite and a durable PostgreSQL, each with the service and its billing.
 //! 32 callers do one operation for a second, then the next operation, in three rounds (`ROUNDS=…` sets another number).

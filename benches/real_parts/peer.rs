@@ -1,8 +1,8 @@
 //! The peer: a server that a good engineer writes by hand for the same work, with axum and sqlx.
 //!
-//! One transaction reads the plan, inserts a subscription into a table with five indexes and inserts an event.
-//! Lists are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. Bodies have
-//! the given fields of a subscription.
+//! One transaction reads the plan, inserts a subscription into a table with five indexes and inserts an event. Lists
+//! are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. Its
+//! responses have the main fields of a subscription.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;

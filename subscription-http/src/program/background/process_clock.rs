@@ -45,8 +45,8 @@ struct Offset {
 
 impl ProcessClock {
     /// Opens the clock that the settings name. `None`: the machine's clock (also if the database cannot be reached
-    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock cannot
-    /// read the database. A server stores the first offset; other commands do not.
+    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock
+    /// cannot read the database. A server stores the first offset; other commands do not.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,

@@ -125,8 +125,8 @@ pub(super) fn basis_never_changes(life: &Life, _: &Policy) -> Result<(), String>
     Ok(())
 }
 
-/// A discount counts the started periods that it has reduced, and nothing else. It never reduces a period that the clock
-/// should have started before the discount was given.
+/// A discount counts the started periods that it has reduced, and nothing else. It never reduces a period that the
+/// clock should have started before the discount was given.
 pub(super) fn reduced_periods_are_counted(life: &Life, _: &Policy) -> Result<(), String> {
     let mut given_at = None;
     for (before, after) in steps(life) {
