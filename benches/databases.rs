@@ -75,7 +75,7 @@ fn one() -> ChangeSet {
     ChangeSet { writes: vec![Record::from(made)], events: vec![event], ..ChangeSet::default() }
 }
 
-/// How often a second `callers` tasks at once do `work`, over one slice.
+/// How often `work` is done per second if `callers` tasks do it at the same time, measured over one slice.
 async fn per_second<F: Future<Output = ()> + Send>(
     callers: usize,
     work: impl Fn() -> F + Send + Sync + 'static,

@@ -338,7 +338,7 @@ impl SenderSignals for Signals {
     }
 }
 
-/// A receiver on a thread of its own that accepts everything.
+/// A receiver that accepts everything. It runs on a thread of its own.
 struct Receiver {
     address: std::net::SocketAddr,
     received: Arc<Received>,

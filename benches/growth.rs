@@ -1,4 +1,4 @@
-//! Growth: costs with records, memory with records and connections, responses with callers.
+//! How costs grow with the number of records, memory with records and connections, and responses with callers.
 //!
 //! `cargo bench --bench growth` prints tables and draws `benches/plots`. Ten million subscriptions are left out, with a
 //! message, if 10 GiB of memory or 16 GiB of disk are not free for them. The arguments `start`, `connections`, `idle`,

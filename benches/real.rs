@@ -134,7 +134,7 @@ async fn compare(
     }
     println!("\n| {} | ours, requests/s | hand-written | ratio | middle half |", database.name());
     println!("| --- | ---: | ---: | ---: | --- |");
-    // Each user has a subscription.
+    // Creates a subscription for each user, in both servers.
     for server in [&ours, &peer] {
         Connections::open_each(server.address, server.creates(128)).await;
     }

@@ -117,7 +117,7 @@ impl Shop {
         true
     }
 
-    /// How often a second an operation was done, over one slice.
+    /// How often an operation was done per second, measured over one slice.
     async fn slice(self: &Arc<Self>, operation: Operation) -> f64 {
         let begun = Instant::now();
         let done = Arc::new(AtomicUsize::new(0));

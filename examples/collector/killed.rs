@@ -16,18 +16,18 @@ use uuid::Uuid;
 
 use crate::{Gateway, Result, collect};
 
-/// Where the job is killed: at its nth step of a kind.
+/// Where the collector is killed: at its nth step of a kind.
 #[derive(Debug, Clone, Copy)]
 enum Killed {
-    /// The store does not answer a read.
+    /// A read of the store fails.
     AtRead(u32),
-    /// A commit does not arrive.
+    /// A commit fails, and is not made.
     BeforeCommit(usize),
-    /// A commit arrives, but the job does not hear of it.
+    /// A commit is made, but its result does not reach the collector.
     AfterCommit(usize),
     /// The gateway is not reached.
     BeforeCharge(u32),
-    /// The gateway charges, but the job does not hear of it.
+    /// The gateway charges, but its result does not reach the collector.
     AfterCharge(u32),
 }
 

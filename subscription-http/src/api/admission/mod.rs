@@ -189,7 +189,7 @@ impl Api {
     }
 }
 
-/// Returns the methods of a path to `OPTIONS`, and refuses every other method.
+/// The response to `OPTIONS`, which lists the methods of the path. Every other method is refused.
 fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
     let mut names: Vec<&str> = Vec::new();
     for method in methods {

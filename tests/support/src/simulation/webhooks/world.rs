@@ -165,7 +165,7 @@ impl WebhookSimulation {
             }
             152..LEAP => self.pass_time(),
             LEAP..230 => {
-                // The next try of an event or an endpoint is due.
+                // The clock jumps to the moment at which the next try of an event or an endpoint is due.
                 let next_at = self.next_at.unwrap_or(self.common.clock.now());
                 self.common.clock.set(next_at.max(self.common.clock.now()));
                 self.note("leap", next_at);
