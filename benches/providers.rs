@@ -1,9 +1,9 @@
 //! How fast webhooks of a payment provider are received, and how fast they are applied.
 //!
 //! `cargo bench --bench providers` sends signed webhooks to a server over SQLite, each about another subscription, over
-//! 64 connections, each of which waits for its response; `EVENTS=30000` is their number. Then the events are applied
-//! against a provider on loopback, over real HTTP, without our rate limits. The bench checks that every subscription
-//! was created.
+//! 64 connections, each of which waits for its response; `EVENTS=30000` is the number of webhooks. Then the events are
+//! applied against a provider on loopback, over real HTTP, without our rate limits. The bench checks that every
+//! subscription was created.
 
 #![expect(
     clippy::unwrap_used,

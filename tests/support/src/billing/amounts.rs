@@ -143,7 +143,7 @@ fn rest(before: &Subscription, value: Decimal, at: Timestamp, digits: u32) -> De
     rounded(value * seconds(at) / seconds(start), digits)
 }
 
-/// `net` is the part of `gross` that the discount leaves.
+/// A charge with its lines. `net` is the part of `gross` that the discount leaves.
 fn charged(
     price: Price,
     kind: LineKind,

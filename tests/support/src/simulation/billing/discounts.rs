@@ -220,9 +220,9 @@ impl Written {
 /// The facts about the running period that are known from its beginning.
 #[derive(Debug, Default, Clone, Copy)]
 struct Running {
-    /// The discount that has reduced it.
+    /// The discount that has reduced the running period.
     reduced_by: Option<Discount>,
-    /// True if it is free by this discount.
+    /// True if the running period is free because of this discount.
     is_free: bool,
 }
 
