@@ -73,7 +73,7 @@ async fn main() {
     }
 }
 
-/// Ordinary requests beside a catch-up.
+/// Measures ordinary requests beside a catch-up.
 async fn beside(due: usize) {
     println!("\n| p99 | without a catch-up | beside one | ratio | renewals/s meanwhile |");
     println!("| --- | ---: | ---: | ---: | ---: |");

@@ -3,8 +3,8 @@
 //!
 //! `cargo bench --bench shop` opens a file of SQLite and a durable PostgreSQL, each with the service and its billing.
 //! 32 callers do one operation for a second, then the next operation, in three rounds (`ROUNDS=…` sets another number).
-//! It prints the median of each operation a second, and its ratio to the plain creates of the same round. `-- sqlite`
-//! or `-- postgres` measures that database alone.
+//! It prints the median rate of each operation, and its ratio to the plain creates of the same round. `-- sqlite` or
+//! `-- postgres` measures that database alone.
 
 #![expect(
     clippy::unwrap_used,

@@ -299,7 +299,7 @@ async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
     // The backend undoes its own cancellation itself: users can undo only cancellations that they chose.
     client.call(ask(Method::POST, format!("/subscriptions/{id}/resume"))).await?;
     for (verb, status) in [("cancel", "cancelled"), ("resume", "active"), ("cancel", "cancelled")] {
-        // A route of its own for each change that the setting `self_service` lists.
+        // There is a route for each change that the setting `self_service` lists.
         let change = ask(Method::POST, format!("/me/subscriptions/{id}/{verb}"));
         assert_eq!(client.call(change.bearer(tokens)).await?.text("status"), status);
     }

@@ -38,7 +38,7 @@ pub(crate) enum Server {
 pub(crate) struct Caller {
     pub(crate) client: String,
     pub(crate) token: String,
-    /// The body that makes a subscription.
+    /// The body of a request that creates a subscription.
     pub(crate) subscription: String,
 }
 

@@ -1,7 +1,7 @@
 //! The peer: a server that a good engineer writes by hand for the same work, with axum and sqlx.
 //!
 //! One transaction reads the plan, inserts a subscription into a table with five indexes and inserts an event. Lists
-//! are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. Its
+//! are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. The
 //! responses have the main fields of a subscription.
 
 use std::collections::BTreeSet;

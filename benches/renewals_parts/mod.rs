@@ -68,7 +68,7 @@ impl Served {
     pub(crate) async fn beside(&self, store: &str, billing: &Billing) {
         let (mut quiet, mut beside) = (Taken::default(), Taken::default());
         let (mut steps, mut more) = (0, true);
-        // Caches and connections are warm in a service.
+        // The first load only warms up caches and connections, which are warm in a running service.
         self.load().await;
         for _ in 0..SLICES {
             quiet.add(self.load().await);

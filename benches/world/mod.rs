@@ -91,7 +91,7 @@ impl ApiWorld {
         Self { api, client, token, user, plan: plan.id }
     }
 
-    /// The body that makes a subscription.
+    /// The body of a request that creates a subscription.
     pub(crate) fn new_subscription(&self) -> String {
         json!({ "user_id": self.user, "subscription_plan_id": self.plan }).to_string()
     }

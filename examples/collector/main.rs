@@ -1,4 +1,4 @@
-//! A collector: charges each payment that the clock requests exactly once, even if it is killed at any step.
+//! A collector: it charges exactly once each payment that the clock requests, even if it is killed at any step.
 //!
 //!     cargo run --example collector
 //!

@@ -24,7 +24,7 @@ pub struct Charged {
     pub restarts: bool,
 }
 
-/// The price of a whole period, what the discount takes off it, and the discount afterwards.
+/// The price of a whole period, the amount that the discount takes off it, and the discount afterwards.
 #[derive(Debug, Clone, Copy)]
 struct Price {
     gross: Decimal,
@@ -66,7 +66,7 @@ fn digits(terms: &Terms) -> u32 {
     terms.currency.digits()
 }
 
-/// What a discount takes off the price of a whole period.
+/// The amount that a discount takes off the price of a whole period.
 pub fn reduction(off: Reduction, gross: Decimal, digits: u32) -> Decimal {
     match off {
         Reduction::Amount(amount) => amount.value().min(gross),
