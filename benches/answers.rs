@@ -1,8 +1,8 @@
-//! The cost of a response without a socket, by endpoint: with the checks, limits, metrics and cache that
-//! production has, over memory.
+//! The cost of a response without a socket, by endpoint: with all checks, limits and metrics of production, over a
+//! store in memory.
 //!
-//! `cargo bench --bench answers` times them. `benches/instructions` counts what the processor is told,
-//! which is the same on every run, however busy the machine is.
+//! `cargo bench --bench answers` measures the times. `benches/instructions` counts the instructions of the processor,
+//! which are the same on every run, however busy the machine is.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that fails panics")]
 
@@ -68,7 +68,8 @@ async fn made(world: &ApiWorld, path: &str, body: String) -> Value {
     serde_json::from_slice(&body.to_bytes()).unwrap()
 }
 
-/// Every endpoint that can be asked again and again; to delete twice is to be refused once.
+/// The endpoints that accept the same request again and again. A second delete would be refused, so deletes are left
+/// out.
 async fn endpoints(world: &ApiWorld) -> Vec<Endpoint> {
     let subscription = made(world, "/subscriptions", world.new_subscription()).await;
     let subscription = subscription["id"].as_str().unwrap();
@@ -129,14 +130,15 @@ fn times(runtime: &Runtime, world: &ApiWorld, endpoints: &[Endpoint]) {
     criterion.final_summary();
 }
 
-/// Asks so often and no more, for who counts from outside.
+/// Sends the request of one endpoint `times` times and does nothing else, so that a tool outside can count
+/// instructions.
 fn count(runtime: &Runtime, world: &ApiWorld, endpoints: &[Endpoint], name: &str, times: usize) {
     let endpoint = endpoints.iter().find(|endpoint| endpoint.name == name);
     runtime.block_on(async {
         for _ in 0..times {
             match endpoint {
                 Some(endpoint) => drop(black_box(endpoint.ask(world).await)),
-                // The cost of making the request.
+                // For another name the request is only made, not sent: this is the cost to subtract.
                 None => drop(black_box(endpoints.first().map(|first| first.request(world)))),
             }
         }

@@ -1,8 +1,8 @@
 //! The cost of authentication: sign-in, access tokens, refresh.
 //!
-//! Run with `cargo bench --bench auth`; about half a minute. Sessions are in memory, tokens are signed with
-//! Ed25519, the default, and with HS256. Nothing public signs a token and does nothing else; a refresh
-//! that is repeated is the nearest to it: one look at the session, two MACs, one signature.
+//! Run with `cargo bench --bench auth`; about half a minute. Sessions are in memory, tokens are signed with Ed25519,
+//! the default, and with HS256. No public function only signs a token. A repeated refresh comes nearest: it reads the
+//! session once, and computes two MACs and one signature.
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
@@ -18,7 +18,7 @@ use subscription_core::auth::{
 use subscription_core::{Authentication, MemoryStore, Slug, SubscriptionService};
 use tokio::runtime::{Builder, Runtime};
 
-/// Somebody who is signed in.
+/// A signed-in user, and the authentication that issued the tokens.
 struct Ada {
     runtime: Runtime,
     auth: Authentication,
@@ -50,7 +50,8 @@ impl Ada {
         self.runtime.block_on(self.auth.refresh(&self.client, token)).unwrap()
     }
 
-    /// So often, inside one call of the runtime: to enter it takes as long as some of them.
+    /// The time of `times` authentications in one call of the runtime, because entering the runtime takes as long as
+    /// several.
     fn authenticate(&self, token: &SecretString, times: u64) -> Duration {
         self.runtime.block_on(async {
             let begun = Instant::now();
@@ -86,7 +87,7 @@ fn of(c: &mut Criterion, name: &str, key: SigningKey) {
     group.bench_function("authenticate_cached, an unchanged token", |b| {
         b.iter_custom(|times| ada.authenticate_cached(unchanged, times));
     });
-    // The first token is replaced, and for a while what replaced it is given again.
+    // The first refresh token is replaced. If it is used again within the window, the same replacement is returned.
     let replaced = &ada.signed_in.refresh_token;
     let mut current = ada.refresh(replaced);
     let again = || ada.refresh(replaced).access_token;

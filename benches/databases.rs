@@ -1,9 +1,9 @@
 //! The throughput of the stores on disk, against the limit of the database below them.
 //!
-//! PostgreSQL's limit is pgbench with the same rows and the same durability, SQLite's is one flush of the
-//! disk for each commit. Slices of each are taken in turn, so that whatever else the machine does is
-//! shared; told are medians, and the ratio of each pair of slices with its spread. Without a PostgreSQL
-//! server to start, that half is left out and said so.
+//! The limit of PostgreSQL is pgbench with the same rows and the same durability; that of SQLite is one flush of the
+//! disk for each commit. The store and its limit are measured in slices that take turns, so that other load on the
+//! machine affects both. The bench prints medians, and the ratio of each pair of slices with its spread. If no
+//! PostgreSQL server can be started, it says so and leaves that half out.
 
 #![expect(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ const SUBSCRIPTIONS: usize = 20_000;
 const SLICE: Duration = Duration::from_secs(2);
 
 fn main() {
-    // `cargo test --benches` and `cargo bench --no-run` only want to know that it builds.
+    // `cargo test --benches` and `cargo bench --no-run` only check that it builds.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -75,7 +75,7 @@ fn one() -> ChangeSet {
     ChangeSet { writes: vec![Record::from(made)], events: vec![event], ..ChangeSet::default() }
 }
 
-/// How often `work` is done in a second by so many at once, over one slice.
+/// How often `work` is done per second if `callers` tasks do it at the same time, measured over one slice.
 async fn per_second<F: Future<Output = ()> + Send>(
     callers: usize,
     work: impl Fn() -> F + Send + Sync + 'static,
@@ -106,7 +106,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.get(numbers.len() / 2).copied().unwrap_or_default()
 }
 
-/// Tells how `ours` stands to `limit`, slice by slice.
+/// Prints the medians of `ours` and of `limit`, and the ratio of each pair of slices.
 fn tell(what: &str, ours: &[f64], limit: &[f64]) {
     let mut ratios: Vec<_> = ours.iter().zip(limit).map(|(ours, limit)| ours / limit).collect();
     ratios.sort_by(f64::total_cmp);

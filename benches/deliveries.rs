@@ -1,9 +1,10 @@
 //! How fast events are sent to endpoints, and how soon.
 //!
 //! `cargo bench --bench deliveries` sends events over real HTTP to receivers on loopback, which run on a thread of
-//! their own: from the memory, from a SQLite file and, if there is one to start, from a PostgreSQL server.
-//! `EVENTS=50000` wait for one endpoint, `LONG=1000000` for the run whose memory is watched; `ROUNDS=25` compare endpoints
-//! alone, beside one that is well and beside one that is dead. It checks that every event arrived.
+//! their own: from a store in memory, from a SQLite file and, if a server can be started, from PostgreSQL.
+//! `EVENTS=50000` is the number of events that wait for one endpoint, `LONG=1000000` that of the run whose memory is
+//! printed. In each of `ROUNDS=25` rounds, two endpoints are measured alone, beside one that accepts events and beside
+//! a dead one. The bench checks that every event arrived.
 
 #![expect(
     clippy::unwrap_used,
@@ -39,9 +40,9 @@ use test_support::cluster::Cluster;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-/// The records that the events are about.
+/// The number of plans that the events are about.
 const PLANS: usize = 1_000;
-/// The deliveries of a run that measures how soon they come.
+/// The number of deliveries in a run that measures their delay.
 const SOON: usize = 500;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -76,7 +77,7 @@ async fn main() {
     memory_of(long).await;
 }
 
-/// Drains waiting events, and then sends one at a time; the deliveries a second.
+/// Sends all waiting events, and then one event at a time. Returns the deliveries a second of the first part.
 async fn measure<S: Store + 'static>(
     name: &str,
     store: impl Fn() -> S,
@@ -110,7 +111,7 @@ async fn measure<S: Store + 'static>(
     rate
 }
 
-/// Compares two endpoints alone, beside a third that accepts events, and beside one that is dead: rounds in turn.
+/// Measures two endpoints alone, beside a third that accepts events, and beside a dead third, in turn in each round.
 async fn isolation(rounds: usize) {
     let mut beside = [("none", Vec::new()), ("well", Vec::new()), ("dead", Vec::new())];
     for _ in 0..rounds {
@@ -148,14 +149,14 @@ async fn isolation(rounds: usize) {
     }
 }
 
-/// The time from commit to delivery at two endpoints that all but a hundredth of the deliveries stay below.
+/// The 99th percentile of the time from commit to delivery at two endpoints, beside the third.
 async fn p99_beside(third: &str) -> Duration {
     let world = World::new(MemoryStore::default());
     let receiver = Receiver::start();
     for path in ["/one", "/two"] {
         world.endpoint(&receiver.url(path)).await;
     }
-    // Nobody answers there, so that each try takes its whole time.
+    // This endpoint never responds, so each try lasts until its time-out.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let dead = format!("http://{}/", silent.local_addr().unwrap());
     match third {
@@ -174,7 +175,7 @@ async fn p99_beside(third: &str) -> Duration {
     receiver.percentile(99, 2)
 }
 
-/// Drains very many events, and prints the memory of the process on the way.
+/// Sends `events` events, and prints the memory of the process on the way.
 async fn memory_of(events: usize) {
     let world = World::new(MemoryStore::default());
     let receiver = Receiver::start();
@@ -251,7 +252,7 @@ impl World {
         }
     }
 
-    /// The change set of a plan that is made, with its event.
+    /// The change set of a new plan, with its event.
     fn changed_plan(&self) -> ChangeSet {
         let plans = self.plans.lock().unwrap();
         let mut plan = plans[0].clone();
@@ -337,7 +338,7 @@ impl SenderSignals for Signals {
     }
 }
 
-/// A receiver on a thread of its own that accepts everything.
+/// A receiver that accepts everything. It runs on a thread of its own.
 struct Receiver {
     address: std::net::SocketAddr,
     received: Arc<Received>,
@@ -390,14 +391,14 @@ impl Receiver {
         *self.received.watched.lock().unwrap() = Some((HashMap::new(), Vec::new()));
     }
 
-    /// Notes that the commit of an event begins.
+    /// Stores the time at which the commit of an event begins.
     fn note(&self, event: String) {
         if let Some((committed, _)) = &mut *self.received.watched.lock().unwrap() {
             committed.insert(event, Instant::now());
         }
     }
 
-    /// The time from commit to delivery of this part of a hundred, at so many endpoints.
+    /// The percentile `part` of the time from commit to delivery. Each event must have reached `endpoints` endpoints.
     fn percentile(&self, part: usize, endpoints: usize) -> Duration {
         let watched = self.received.watched.lock().unwrap();
         let (committed, received) = watched.as_ref().unwrap();

@@ -29,7 +29,7 @@ const SUBSCRIPTIONS: u64 = 100_000;
 const PLAN: &[u8] =
     br#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly","tier":3,
     "description":"For teams","node_quota":5,"features":"sso,audit","most_popular":true}"#;
-/// Six faults.
+/// A body with six faults.
 const BAD_PLAN: &[u8] =
     br#"{"name":"","slug":"Not a slug","price":-1,"billing_cycle":"never","tier":"x",
     "colour":"red"}"#;
@@ -68,7 +68,7 @@ fn rules(c: &mut Criterion) {
     group.bench_function("a subscription cancelled", |b| {
         b.iter(|| black_box(&held).change(cancelled.clone(), now).unwrap());
     });
-    // 31 January and on: clamped in every second month.
+    // Periods from 31 January on: in a shorter month, the day is the month's last.
     let schedule = Schedule::new(now, BillingCycle::MONTHLY);
     let at_month_end = at("2031-02-28T11:59:59Z");
     group.bench_function("the next period after a month's end, in the 73rd month", |b| {
@@ -84,7 +84,7 @@ fn rules(c: &mut Criterion) {
     group.finish();
 }
 
-/// Fifty plans and what [`SUBSCRIPTIONS`] have of them.
+/// A service with fifty plans and [`SUBSCRIPTIONS`] subscriptions to them.
 async fn full() -> SubscriptionService {
     let store = Arc::new(MemoryStore::default());
     let now = at("2024-12-31T00:00:00Z");
@@ -102,7 +102,7 @@ async fn full() -> SubscriptionService {
 
 fn entitlement(c: &mut Criterion, runtime: &Runtime) {
     let service = runtime.block_on(full());
-    // The first queries set ended subscriptions aside.
+    // The first queries move ended subscriptions to another access class.
     for _ in 0..=SUBSCRIPTIONS / 10_000 {
         runtime.block_on(service.entitlement(records::user(0))).unwrap();
     }
@@ -123,7 +123,8 @@ fn entitlement(c: &mut Criterion, runtime: &Runtime) {
     group.finish();
 }
 
-/// How long so many take, inside one call of the runtime: to enter it takes as long as some of them.
+/// The time of `times` calls of `once` in one call of the runtime, because entering the runtime takes as long as
+/// several.
 async fn timed<T, F: Future<Output = T> + Send>(
     times: u64,
     once: impl Fn(u64) -> F + Send,

@@ -2,9 +2,8 @@
 //!
 //! `cargo bench --bench figures` fills a SQLite file with 100,000 subscriptions and 200,000 payments
 //! (`SUBSCRIPTIONS=20000` for fewer) and measures `/stats/now`, `/stats/months` and `/stats/forecast`, cold and warm. Then
-//! it commits new subscriptions for some seconds, in slices in turn: without figures, beside a client that asks for them
-//! ten times a second as they are served (they are cached), and beside figures and forecasts that are read again and
-//! again without a cache.
+//! it commits new subscriptions for some seconds, in slices in turn: without figures, beside a client that requests
+//! cached figures ten times a second, and beside figures and forecasts that are read again and again without a cache.
 
 #![expect(
     clippy::unwrap_used,
@@ -75,7 +74,7 @@ async fn main() {
     println!("| forecast ÷ now, cold | {ratio:.1} | 8.8 at most |");
     println!("\n| beside | commits/s alone | beside it | ratio | goal | p99 ratio | at most |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
-    // Nothing is cached yet: the first request reads them.
+    // Nothing is cached yet: the first request reads the figures from the store.
     let caller = Arc::clone(&world);
     let asked = move || {
         let world = Arc::clone(&caller);
@@ -87,7 +86,7 @@ async fn main() {
     beside("requests for `/stats/now`", &store, &template, asked).await;
     let reader = service.clone();
     let read = move || {
-        // A new one each time: nothing is cached.
+        // A new `Figures` each time, so that nothing is cached.
         let figures = Figures::new(reader.clone());
         async move { drop(figures.now().await.unwrap()) }
     };
@@ -114,7 +113,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// The time of a reading that nothing is cached for.
+/// The time of a read without a cache.
 async fn cold<F: Future<Output = u64>>(
     read: impl Fn(Figures) -> F,
     service: &SubscriptionService,
@@ -130,12 +129,12 @@ async fn cold<F: Future<Output = u64>>(
     median(times)
 }
 
-/// The time of a request that is answered from the cache.
+/// The time of a request whose figures come from the cache.
 async fn warm(world: &ApiWorld, path: &str) -> Duration {
     let mut times = Vec::new();
     for nth in 0..=WARM_RUNS {
         let taken = ask(world, path).await;
-        // The first one fills the cache.
+        // The first request fills the cache.
         if nth > 0 {
             times.push(taken);
         }
@@ -154,7 +153,7 @@ async fn ask(world: &ApiWorld, path: &str) -> Duration {
     begun.elapsed()
 }
 
-/// Makes so many subscriptions that the clock renews each month, and two payments for each. Returns one of the
+/// Creates `count` subscriptions that the clock renews each month, with two payments each. Returns one of the
 /// subscriptions.
 async fn fill(
     service: &SubscriptionService,
@@ -223,7 +222,7 @@ fn payment(held: &Subscription, period_start: Timestamp, end: Timestamp) -> Paym
     }
 }
 
-/// The commits a second alone, and beside a task that calls `read` again and again.
+/// Prints the commits a second alone, and beside a task that calls `read` again and again.
 async fn beside<F: Future<Output = ()> + Send>(
     name: &str,
     store: &Arc<dyn Store>,

@@ -1,8 +1,8 @@
-//! Growth: costs with records, memory with records and connections, responses with callers.
+//! How costs grow with the number of records, memory with records and connections, and responses with callers.
 //!
-//! `cargo bench --bench growth` prints tables and draws `benches/plots`. Ten million subscriptions are
-//! left out, and said so, where there are no 10 GiB of memory or 16 GiB of disk for them. Name one or
-//! more of `start`, `connections`, `idle`, `memory` and `sqlite` for these alone.
+//! `cargo bench --bench growth` prints tables and draws `benches/plots`. Ten million subscriptions are left out, with a
+//! message, if 10 GiB of memory or 16 GiB of disk are not free for them. The arguments `start`, `connections`, `idle`,
+//! `memory` and `sqlite` measure these parts alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use load_parts::servers;
 
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    // Servers are this program once more.
+    // The servers that are measured are further processes of this program.
     if let Some(at) = arguments.iter().position(|argument| argument == "--serve") {
         servers::serve(&arguments[at + 1], arguments.get(at + 2));
         return;

@@ -1,11 +1,10 @@
-//! The server under load, against what it stands on and against what one would write instead.
+//! The server under load, compared with a bare hyper and with a small server that one would write instead.
 //!
-//! `cargo bench --bench load` starts everything itself, each server as a process of its own with two
-//! workers: ours with all that production has, its log too, over memory; a bare hyper that answers the same bytes from
-//! a static (the ceiling); and a CRUD on axum as one would write it. 64 connections ask in short slices,
-//! one server after the other, so that whatever else the machine does is shared. Every answer is
-//! checked. Told are medians, and the ratio of each pair of slices with the middle half of its spread.
-//! Loopback only; about a minute and a half.
+//! `cargo bench --bench load` starts everything itself, each server as a process of its own with two workers: ours with
+//! all that production has and with its log, over memory; a bare hyper that returns the same bytes from a static (the
+//! upper limit); and a CRUD on axum. 64 connections send requests in short slices, one server after the other, so that
+//! other load on the machine affects all. Every response is checked. The bench prints medians, and the ratio of each
+//! pair of slices with the middle half of its spread. Loopback only; about a minute and a half.
 
 #![expect(
     clippy::unwrap_used,
@@ -27,7 +26,7 @@ use load_parts::servers::{self, Running, Server};
 
 const CONNECTIONS: usize = 64;
 const SLICES: usize = 60;
-/// How long connections idle before it is looked at what they hold.
+/// How long connections are idle before the memory of the server is read.
 const IDLES: Duration = Duration::from_secs(3);
 
 fn main() {
@@ -92,7 +91,7 @@ async fn compare() {
     memory(&ours).await;
 }
 
-/// Takes slices of both in turn, tells, and gives the ratio.
+/// Measures slices of both servers in turn, prints the medians, and returns the ratio.
 async fn pair(
     what: &str,
     against: &str,

@@ -1,8 +1,9 @@
 //! How fast webhooks of a payment provider are received, and how fast they are applied.
 //!
-//! `cargo bench --bench providers` sends signed webhooks to a server over SQLite, each about another subscription,
-//! over 64 connections that each wait for their answer: `EVENTS=30000` in all. Then the events are applied against a
-//! provider on loopback, over real HTTP, without our rate limits. It checks that every subscription was made.
+//! `cargo bench --bench providers` sends signed webhooks to a server over SQLite, each about another subscription, over
+//! 64 connections, each of which waits for its response; `EVENTS=30000` is the number of webhooks. Then the events are
+//! applied against a provider on loopback, over real HTTP, without our rate limits. The bench checks that every
+//! subscription was created.
 
 #![expect(
     clippy::unwrap_used,
@@ -153,7 +154,7 @@ async fn serve(service: &SubscriptionService, providers: &Providers) -> SocketAd
     address
 }
 
-/// Sends so many webhooks, and returns how long each answer took.
+/// Sends `events` webhooks, and returns how long each response took.
 async fn send(address: SocketAddr, events: usize) -> Vec<Duration> {
     let mut tasks = JoinSet::new();
     for first in 0..CONNECTIONS {
@@ -165,7 +166,7 @@ async fn send(address: SocketAddr, events: usize) -> Vec<Duration> {
                 let request = webhook(nth);
                 let begun = Instant::now();
                 stream.write_all(&request).await.unwrap();
-                // The answer is short, and comes in one piece.
+                // The response is short, and arrives in one piece.
                 let length = stream.read(&mut read).await.unwrap();
                 times.push(begun.elapsed());
                 let answer = String::from_utf8_lossy(&read[..length]);

@@ -1,10 +1,10 @@
 //! The server over SQLite and PostgreSQL beside a server that a good engineer writes by hand for the same work.
 //!
 //! `cargo bench --bench real` starts a durable PostgreSQL and two files of SQLite, our server over each with all that
-//! production has, and the peer (`real_parts/peer.rs`). 32 connections ask in slices of 100 ms, one server after the
-//! other. It prints the medians, and the ratio of each pair of slices with the middle half of its spread; at the
-//! end a table of ratios and goals. `-- sqlite`, `-- postgres` take one database, and any other word the rows whose name has
-//! it.
+//! production has, and the peer (`real_parts/peer.rs`). 32 connections send requests in slices of 100 ms, one server
+//! after the other. It prints the medians, and the ratio of each pair of slices with the middle half of its spread; at
+//! the end a table of ratios and goals. `-- sqlite` or `-- postgres` measures that database alone, and any other word
+//! only the rows whose name contains it.
 
 #![expect(
     clippy::unwrap_used,
@@ -24,10 +24,10 @@ use real_parts::{Database, Running, Which};
 use sqlx::{Connection as _, PgConnection};
 use test_support::cluster::Cluster;
 
-/// The pairs of slices of each row; `SLICES` in the environment is another number.
+/// The number of pairs of slices of each row, unless the environment variable `SLICES` sets another.
 const SLICES: usize = 40;
 
-/// The rows with their names, and the least ratio on SQLite and on PostgreSQL.
+/// The rows with their names and goals: the smallest ratio on SQLite and on PostgreSQL, or 0 without a goal.
 const ROWS: [(Row, &str, f64, f64); 9] = [
     (Row::Plan, "a plan by its slug", 4.0, 4.0),
     (Row::Subscription, "a subscription by its id", 1.5, 1.5),
@@ -134,7 +134,7 @@ async fn compare(
     }
     println!("\n| {} | ours, requests/s | hand-written | ratio | middle half |", database.name());
     println!("| --- | ---: | ---: | ---: | --- |");
-    // Each user has a subscription.
+    // Creates a subscription for each user, in both servers.
     for server in [&ours, &peer] {
         Connections::open_each(server.address, server.creates(128)).await;
     }

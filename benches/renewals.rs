@@ -4,9 +4,9 @@
 //! billing until nothing is due: 1,000,000 in memory, in SQLite and in a durable PostgreSQL
 //! (`RENEWALS=100000` for fewer). SQLite is compared with its own grouped commits of one record, PostgreSQL with
 //! pgbench committing one row at a time. Then 100,000 subscriptions live through a year in memory, with every
-//! payment reported. At last a server answers requests beside a catch-up, and their 99th percentile is compared with
-//! the one without it. `-- memory`, or another of `sqlite`, `postgres`, `discount`, `year` and `beside`, measures that part
-//! alone.
+//! payment reported. At the end a server handles requests beside a catch-up, and the 99th percentile of
+//! their times is compared with that without a catch-up. `-- memory`, `sqlite`, `postgres`, `discount`, `year` and
+//! `beside` measure that part alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -85,7 +85,7 @@ async fn main() {
     }
 }
 
-/// Ordinary requests beside a catch-up.
+/// Measures ordinary requests beside a catch-up.
 async fn beside(due: usize) {
     println!("\n| p99 | without a catch-up | beside one | ratio | renewals/s meanwhile |");
     println!("| --- | ---: | ---: | ---: | ---: |");
@@ -179,7 +179,7 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// A clock that can be set, and runs on from there: payments of the same moment would have ids in no order.
+/// A clock that can be set, and runs from then on. If it stood still, the ids of payments would have no order.
 #[derive(Debug, Clone)]
 struct RunningClock {
     set: ManualClock,
@@ -205,7 +205,7 @@ async fn billing(store: impl Store + 'static) -> (Billing, RunningClock, Arc<Pla
     (billing, clock, plan)
 }
 
-/// Renews so many subscriptions that are due at the same time, each once, and returns how many a second.
+/// Renews `due` subscriptions that are due at the same time, each once. Returns the renewals a second.
 async fn renew(store: impl Store + 'static, due: usize) -> f64 {
     let mut renewing = Renewing::of(store, due, None).await;
     while renewing.advance(10_000).await {}
@@ -226,7 +226,7 @@ impl Renewing {
         let store = Arc::new(store);
         let (billing, clock, plan) = billing(Arc::clone(&store)).await;
         let template = fill(&store, &billing, plan.id, discount, due).await;
-        // The reminder is not measured: nobody is reminded late.
+        // Reminders are not measured: at the renewal it is too late for one.
         clock.set.set(template.renews_at.unwrap());
         Self { billing, template, due, steps: 0, taken: Duration::ZERO }
     }
@@ -241,7 +241,7 @@ impl Renewing {
         advanced.more
     }
 
-    /// Checks that each was renewed once, and returns how many were a second.
+    /// Checks that each subscription was renewed once, and returns the renewals a second.
     async fn finish(self) -> f64 {
         assert_eq!(self.steps, self.due, "each exactly once");
         assert_eq!(self.billing.advance(10_000).await.unwrap().steps, 0);
@@ -252,7 +252,7 @@ impl Renewing {
     }
 }
 
-/// Makes so many subscriptions that are due at the same time, and returns one of them.
+/// Creates `due` subscriptions that are due at the same time, and returns one of them.
 async fn fill(
     store: &Arc<impl Store + 'static>,
     billing: &Billing,
@@ -284,7 +284,7 @@ async fn fill(
     template
 }
 
-/// The creation of a subscription like another one.
+/// The change set that creates a copy of a subscription.
 fn copy_of(template: &Subscription, at: Timestamp) -> ChangeSet {
     let random = &SystemRandomness;
     let id = SubscriptionId::new(at, random).unwrap();
@@ -341,7 +341,7 @@ impl<S: Store + 'static> GroupedCommits<S> {
     }
 }
 
-/// The commits of one row a second that pgbench makes, one after the other.
+/// The commits a second of pgbench, which inserts one row after the other.
 fn single_commits(cluster: &Cluster) -> f64 {
     let script = folder().join("insert.sql");
     let table = "CREATE TABLE IF NOT EXISTS single_commits (id UUID PRIMARY KEY, body TEXT)";

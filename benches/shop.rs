@@ -1,9 +1,10 @@
-//! The writes of a shop, compared with plain creates: a create with its first payment, the report of a payment, a change
-//! of plan, a cancellation.
+//! The writes of a shop, compared with plain creates: a create with its first payment, the report of a payment, a
+//! change of plan, a cancellation.
 //!
-//! `cargo bench --bench shop` opens a file of SQLite and a durable PostgreSQL, each with the service and its billing. 32
-//! callers do one thing for a second, then the next, in turn; three rounds (`ROUNDS=…` takes another number). It prints
-//! the medians a second, and the ratio of each to the plain creates of its round. `-- sqlite` and `-- postgres` take one.
+//! `cargo bench --bench shop` opens a file of SQLite and a durable PostgreSQL, each with the service and its billing.
+//! 32 callers do one operation for a second, then the next operation, in three rounds (`ROUNDS=…` sets another number).
+//! It prints the median rate of each operation, and its ratio to the plain creates of the same round. `-- sqlite` or
+//! `-- postgres` measures that database alone.
 
 #![expect(
     clippy::unwrap_used,
@@ -83,7 +84,7 @@ impl Shop {
         self.stages[stage].lock().unwrap().push_back(id);
     }
 
-    /// Does one thing; false if there is nothing left to do it to.
+    /// Does one operation. Returns false if no subscription is left for it.
     async fn act(&self, operation: Operation) -> bool {
         let service = self.billing.service();
         match operation {
@@ -116,7 +117,7 @@ impl Shop {
         true
     }
 
-    /// How often it was done a second.
+    /// How often an operation was done per second, measured over one slice.
     async fn slice(self: &Arc<Self>, operation: Operation) -> f64 {
         let begun = Instant::now();
         let done = Arc::new(AtomicUsize::new(0));

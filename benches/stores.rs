@@ -1,8 +1,8 @@
 //! The cost of a commit, of a record by its id and of a page of 50, by the number of subscriptions.
 //!
-//! Run with `cargo bench --bench stores`; under three minutes. The promise: a page costs the same at 1,000
-//! and at 1,000,000 records, on the first page, in the middle and on the last. In memory every kind of
-//! list is asked for; in SQLite `tests/databases` holds those, and a commit is flushed to the disk.
+//! Run with `cargo bench --bench stores`; under three minutes. The promise: a page costs the same at 1,000 and at
+//! 1,000,000 records, on the first page, in the middle and on the last. In memory every kind of list is measured; in
+//! SQLite the tests in `tests/databases` check the lists, and each commit is flushed to the disk.
 
 #![expect(clippy::unwrap_used, reason = "a bench that fails panics")]
 
@@ -27,14 +27,14 @@ use tokio::runtime::{Builder, Runtime};
 use records::subscription;
 
 const SIZES: [u64; 3] = [1_000, 100_000, 1_000_000];
-/// Commits between two clearings.
+/// The number of commits after which their records are deleted again.
 const COMMITS: u64 = 64;
 
 fn newest() -> SubscriptionQuery {
     SubscriptionQuery::default().with_now(million::now())
 }
 
-/// The first page of the newest, one from the middle, and the last.
+/// The first page of the newest subscriptions, a page from the middle of the list, and the last page.
 fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
     let after = |nth| Some(SubscriptionOrder::CreatedAt.position(&subscription(nth)));
     [
@@ -44,7 +44,7 @@ fn pages(size: u64) -> [(&'static str, SubscriptionQuery); 3] {
     ]
 }
 
-/// The queries that every store is measured with.
+/// Measures a commit, and the queries that are the same for every store.
 fn each(
     group: &mut BenchmarkGroup<'_, WallTime>,
     runtime: &Runtime,

@@ -175,7 +175,7 @@ impl Contents {
                 let expired = expired.filter(|record| record.expires_at <= *by);
                 whole(sorted(expired, |record| record.expires_at).take(limit.get()))
             }
-            // A list that a newer version of the library has added.
+            // Another list, which a newer version of the library may have added.
             Query::User(_) | Query::Session(_) | Query::Client(_) | Query::Idempotency(_) => {
                 return Err(StoreError::Damaged("this store does not know the list".into()));
             }

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example embed_auth
 //!
-//! The host's own login signs a short token with a secret that both share (HS256). Here it is turned
-//! into a session with an access token of ten minutes and a refresh token that changes with each use.
+//! The host's own login signs a short-lived token with a secret that it shares with this service (HS256). The service
+//! makes a session of it, with an access token of ten minutes and a refresh token that changes with each use.
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ada = auth.sign_up(SignIn { client_id: web.clone(), access_token, email, origin }).await?;
     println!("signed up {} with session {}", ada.user.id, ada.session.id);
 
-    // The cost of every request of Ada's from now on; unchanged tokens come from the cache.
+    // Every later request of Ada's is checked like this. A token that was verified before comes from the cache.
     let caller = auth.authenticate_cached(&web, &ada.access_token).await?;
     println!("her token is good until {}", caller.claims.exp);
 

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example embed_axum
 //!
-//! The application has routes of its own and nests the service under `/billing`. `/reports` is behind a
-//! paywall. Here it calls each once, prints the responses, and ends.
+//! The application has routes of its own and nests the service under `/billing`. `/reports` is behind a paywall. This
+//! example calls each route once, prints the responses, and ends.
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --example embed_hyper
 //!
-//! The host serves `/hello` itself and passes requests below `/billing` on. Here it calls both once, prints
-//! the responses, and ends.
+//! The host serves `/hello` itself and passes requests below `/billing` on. This example calls both once, prints the
+//! responses, and ends.
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 

@@ -89,7 +89,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// A text field of the body, or nothing.
+    /// A text field of the body, or an empty text.
     fn text(&self, field: &str) -> &str {
         self.body.get(field).and_then(Value::as_str).unwrap_or_default()
     }
@@ -98,7 +98,7 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// How long to wait before a retry may succeed, if it may. Codes that a newer server adds are handled by
+    /// How long to wait before a retry; `None` if a retry cannot succeed. Codes that a newer server adds are handled by
     /// their status.
     fn pause(&self, default: Duration) -> Option<Duration> {
         let may_succeed = matches!(self.status.as_u16(), 408 | 429 | 503)
@@ -206,7 +206,7 @@ async fn plans(client: &mut Client, run: &str) -> Result<String> {
             "billing_cycle": "monthly", "product_id": run });
         let plan = client.call(post("/subscription-plans", &new).header(KEY, &slug)).await?;
         assert_eq!(plan.status, StatusCode::CREATED);
-        // Relative to the request, so that it is right wherever the service is mounted.
+        // The location is relative to the request, so that it is right wherever the service is mounted.
         assert_eq!(plan.header("location"), format!("subscription-plans/{slug}"));
         ids.push(plan.text("id").to_owned());
     }
@@ -262,7 +262,7 @@ async fn subscription(client: &mut Client, user: &str, plan: &str, run: &str) ->
     let list = format!("/subscriptions?user_id={user}&limit=1");
     assert_eq!(client.all(&list).await?.len(), 1);
 
-    // May this user do that?
+    // Does this user have access, and the feature `sso`?
     let access = get(format!("/users/{user}/entitlement?feature=sso"));
     let access = client.call(access).await?.body;
     assert_eq!(access.get("has_access").and_then(Value::as_bool), Some(true), "{access}");
@@ -296,10 +296,10 @@ async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
     client.call(get("/me/entitlement?feature=sso").bearer(tokens)).await?;
     let page = client.call(get("/me/subscriptions").bearer(tokens)).await?;
     let id = page.body.pointer("/data/0/id").and_then(Value::as_str).unwrap_or_default();
-    // The backend takes its own cancellation back: a person undoes only what a person chose.
+    // The backend undoes its own cancellation itself: users can undo only cancellations that they chose.
     client.call(ask(Method::POST, format!("/subscriptions/{id}/resume"))).await?;
     for (verb, status) in [("cancel", "cancelled"), ("resume", "active"), ("cancel", "cancelled")] {
-        // A route of its own for each change that the setting `self_service` lists.
+        // There is a route for each change that the setting `self_service` lists.
         let change = ask(Method::POST, format!("/me/subscriptions/{id}/{verb}"));
         assert_eq!(client.call(change.bearer(tokens)).await?.text("status"), status);
     }
@@ -398,7 +398,7 @@ async fn users(client: &mut Client, tokens: &Answer, email: &str) -> Result<()> 
     Ok(())
 }
 
-/// Signs out in both ways, and deletes the account and all records.
+/// Signs out of one session and of all, and deletes the account and all records.
 async fn clean_up(client: &mut Client, email: &str, subscription: &str, run: &str) -> Result<()> {
     let proof = json!({ "access_token": "from the identity provider", "email": email });
     for end in ["logout", "revoke-all"] {

@@ -13,7 +13,7 @@ use subscription_core::{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // The clock is turned by hand here; a server takes the machine's, which is the default.
+    // The clock is turned by hand here; a server uses the machine's clock, which is the default.
     let clock = ManualClock::at("2025-01-31T10:00:00Z".parse()?);
     let service = SubscriptionService::builder(MemoryStore::default()).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("  {} {:<14} {:<9} {asked}", step.at, step.step, step.status);
     }
 
-    // The year passes. `advance` takes whatever is due; a payment that it asks for is made at once.
+    // The year passes. `advance` takes all steps that are due, and the payments that they request are made at once.
     while let Some(next) = billing.advance(200).await?.next_at.filter(|next| *next <= year) {
         clock.set(next);
         billing.advance(200).await?;
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // It is cancelled, and ends with the period that is paid for.
+    // The subscription is cancelled, and ends with the period that is paid for.
     let cancelled = service.cancel(subscription.id).await?;
     assert_eq!(cancelled.status, SubscriptionStatus::Cancelled);
     clock.set(cancelled.ends_at.ok_or("a cancelled subscription has an end")?);

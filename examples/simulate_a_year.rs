@@ -3,8 +3,8 @@
 //!     cargo run --example simulate_a_year            # seed 1
 //!     cargo run --example simulate_a_year -- 7       # another year
 //!
-//! The clock is set by hand, and all chance comes from one seed: a year takes a moment, and the same seed
-//! repeats it. The billing moves the subscriptions; this program only turns the clock, pays and leaves.
+//! The clock is set by hand, and all chance comes from one seed: a year takes a moment, and the same seed repeats it.
+//! The billing moves the subscriptions; this program only turns the clock, reports payments and cancels subscriptions.
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
@@ -24,7 +24,7 @@ use subscription_core::{
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// True in so many of a thousand cases.
+/// True in `times` of a thousand cases.
 fn happens(random: &dyn Randomness, times: u64) -> Result<bool> {
     let mut bytes = [0; 8];
     random.fill(&mut bytes)?;
@@ -49,7 +49,7 @@ async fn all(
     }
 }
 
-/// Reports every payment that is due: most are paid, of the retries fewer.
+/// Reports every payment that is due: most first attempts are paid, and fewer of the retries.
 async fn collect(billing: &Billing, random: &dyn Randomness) -> Result<()> {
     let now = billing.service().now();
     let due = DuePayments::until(PaymentStatus::Pending, now).with_limit(PageLimit::MAX);
@@ -102,7 +102,7 @@ async fn main() -> Result<()> {
         clock.advance(Duration::from_hours(24));
     }
 
-    // Each period was asked for once, whatever failed meanwhile.
+    // Each period has one payment, whatever failed meanwhile.
     let mut periods = 0;
     for subscription in all(service, Status::all()).await? {
         let mut starts = BTreeSet::new();

@@ -21,7 +21,7 @@ async fn plan(billing: &Billing, slug: &str, price: &str, by: BillingCycle) -> R
     Ok(billing.service().create_plan(plan).await?)
 }
 
-/// Pays what is asked for, as a collector does, and returns the amounts.
+/// Pays the payments that were requested, as a collector does, and returns the amounts.
 async fn pay(billing: &Billing, id: SubscriptionId) -> Result<Vec<String>> {
     let mut amounts = Vec::new();
     for payment in billing.service().payments(PaymentQuery::of(id)).await?.items {
@@ -64,7 +64,7 @@ async fn main() -> Result<()> {
     println!("downgrade: nothing to pay, and a credit of {credit}");
     assert_eq!((credit.as_str(), pay(&billing, id).await?), ("6.67", vec![]));
 
-    // At the end of the period: the price is fixed now, and nothing is settled.
+    // A change at the end of the period: its price is fixed now, and the running period is not settled.
     billing.change_plan(id, &PlanChange::to_plan(yearly.id).at_period_end()).await?;
     clock.set("2026-05-01T00:00:00Z".parse()?);
     billing.advance(200).await?;

@@ -31,7 +31,7 @@ struct Delivery {
     data: Data,
 }
 
-/// A `webhook.ping` has none of these.
+/// The `data` of an event. A `webhook.ping` has none of these fields.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Data {
@@ -41,7 +41,7 @@ struct Data {
     object: Value,
 }
 
-/// Yours are tables of your database, written in one transaction.
+/// The state of the receiver. In your program these are tables of a database, written in one transaction.
 #[derive(Default)]
 struct Receiver {
     /// The highest version of each record, by its id.

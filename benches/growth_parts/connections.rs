@@ -1,4 +1,4 @@
-//! Answers as callers grow, and memory as connections idle.
+//! Responses a second by the number of callers, and memory by the number of idle connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::plot::{self, Line, grouped};
 const CALLERS: [u32; 4] = [1, 10, 100, 1_000];
 const SLICES: usize = 30;
 const IDLE: [u32; 3] = [100, 1_000, 10_000];
-/// How long they idle before it is looked at what they hold.
+/// How long connections are idle before the memory of the server is read.
 const IDLES: Duration = Duration::from_secs(3);
 /// Files that a process needs beside its connections.
 const FILES: u32 = 100;
 
-/// Plans by their slug, asked for by more and more callers, of ours and of a bare hyper.
+/// Reads of a plan by its slug, by more and more callers, from our server and from a bare hyper.
 pub(crate) async fn answers() {
     println!("\n| callers | ours, requests/s | bare hyper | ratio | middle half |");
     println!("| ---: | ---: | ---: | ---: | --- |");
     let mut lines = ["ours", "bare hyper"]
         .map(|name| Line { name: format!("{name}, requests/s"), points: Vec::new() });
     for callers in CALLERS {
-        // New ones each time: an address may have a thousand connections.
+        // New servers each time, because a server accepts a thousand connections from one address.
         let ours = Running::start(Server::Ours, None);
         let request = Request::get("/subscription-plans/pro", &ours.caller());
         let body = callers::one(ours.address, &request).await;
@@ -60,7 +60,7 @@ pub(crate) async fn idle() {
     }
 }
 
-/// MiB, and KiB for each, that a server holds with more and more connections that idle.
+/// The memory of a server with more and more idle connections: in MiB, and in KiB for each connection.
 async fn held(server: Server) -> Vec<(u32, String)> {
     let server = Running::start(server, None);
     let at_rest = server.resident();
@@ -79,7 +79,7 @@ async fn held(server: Server) -> Vec<(u32, String)> {
     told
 }
 
-/// One that has had its answer. The server takes a thousand from one address, so each 500 have their own.
+/// A connection that has had a response. The server accepts a thousand from one address, so each 500 have another one.
 async fn connection(server: SocketAddr, nth: usize) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     let from = Ipv4Addr::new(127, 0, 0, u8::try_from(2 + nth / 500).unwrap());
@@ -95,6 +95,6 @@ async fn connection(server: SocketAddr, nth: usize) -> TcpStream {
 fn open_files() -> u32 {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
-    // "unlimited" is more than is asked for.
+    // The limit "unlimited" counts as the largest number.
     line.split_ascii_whitespace().next().unwrap().parse().unwrap_or(u32::MAX)
 }

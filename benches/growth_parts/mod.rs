@@ -1,4 +1,4 @@
-//! One file for each thing that costs grow with.
+//! The parts of the bench of growth: one file for each quantity that grows.
 
 pub(crate) mod connections;
 pub(crate) mod over_records;

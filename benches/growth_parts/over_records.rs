@@ -14,18 +14,18 @@ use crate::load_parts::callers::middle;
 use crate::plot::{Line, grouped, time};
 
 const SIZES: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
-/// KiB that ten million in memory must find free.
+/// The memory in KiB that must be free for ten million subscriptions.
 const ROOM: u64 = 10 * 1024 * 1024;
 /// How long one number is measured.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// KiB that ten million in a file, and the sorting of its indexes, must find free.
+/// The disk space in KiB that must be free for ten million subscriptions in a file, and for sorting its indexes.
 const FILE_ROOM: u64 = 16 * 1024 * 1024;
 
 const WHAT: [&str; 4] = ["by id", "page of 50", "of a user", "commit"];
 
-/// Nanoseconds that one takes, over slices of many.
+/// The nanoseconds of one call, measured in slices of many calls.
 async fn each<F: Future<Output = ()> + Send>(once: impl Fn() -> F + Send + Sync) -> f64 {
-    // As many as take a millisecond, so that the clock is not what is measured.
+    // A slice has as many calls as take two milliseconds, so that reading the clock adds little.
     let begun = Instant::now();
     let mut many = 0_u32;
     while begun.elapsed() < Duration::from_millis(2) {
@@ -43,10 +43,10 @@ async fn each<F: Future<Output = ()> + Send>(once: impl Fn() -> F + Send + Sync)
     middle(slices).0
 }
 
-/// The cost of each of [`WHAT`] with so many subscriptions.
+/// The cost of each of [`WHAT`] with `size` subscriptions.
 async fn costs(store: &(impl Store + 'static), size: u64) -> [f64; 4] {
     let next = AtomicU64::new(0);
-    // All over the place, as callers ask: what is not in the processor's cache is fetched.
+    // The reads jump between distant records, as those of callers do, so most records are not in the processor's cache.
     let any = || next.fetch_add(15_485_863, Ordering::Relaxed) % size;
     let by_id = each(|| async {
         assert!(store.get_as::<Subscription>(&records::id(any())).await.unwrap().is_some());
@@ -146,14 +146,14 @@ pub(crate) async fn sqlite() -> Vec<Line> {
     draw("SQLite", &told)
 }
 
-/// KiB that are free where a folder is.
+/// The free space in KiB on the disk of a folder.
 fn free(folder: &Path) -> u64 {
     let told = Command::new("df").args(["-k", "--output=avail"]).arg(folder).output().unwrap();
     let told = String::from_utf8(told.stdout).unwrap();
     told.lines().last().unwrap().trim().parse().unwrap()
 }
 
-/// A number that the kernel tells in KiB.
+/// A number in KiB from a file of the kernel.
 fn kib(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(file).unwrap();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap();

@@ -1,4 +1,4 @@
-//! From the start of the program to its first answer.
+//! The time from the start of the program to its first response.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -39,7 +39,7 @@ impl Request {
     }
 }
 
-/// The body of one answer.
+/// Sends a request on a new connection, and returns the body of the response.
 pub(crate) async fn one(address: SocketAddr, request: &Request) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(&request.0).await.unwrap();
@@ -48,7 +48,7 @@ pub(crate) async fn one(address: SocketAddr, request: &Request) -> Vec<u8> {
     read[head..head + length].to_vec()
 }
 
-/// Reads one answer to its end: where its body begins, and how long that is.
+/// Reads one response to its end. Returns where its body begins, and the length of the body.
 async fn answer(stream: &mut TcpStream, read: &mut Vec<u8>) -> (usize, usize) {
     read.clear();
     loop {
@@ -69,12 +69,12 @@ async fn answer(stream: &mut TcpStream, read: &mut Vec<u8>) -> (usize, usize) {
 pub(crate) struct Connections(Vec<(TcpStream, Request)>);
 
 impl Connections {
-    /// Opens so many, each of which has had one answer.
+    /// Opens `count` connections, each of which has had one response.
     pub(crate) async fn open(address: SocketAddr, count: usize, request: &Request) -> Self {
         Self::open_each(address, vec![request.clone(); count]).await
     }
 
-    /// Opens one for each request.
+    /// Opens a connection for each request.
     pub(crate) async fn open_each(address: SocketAddr, requests: Vec<Request>) -> Self {
         let mut streams = Vec::with_capacity(requests.len());
         for request in requests {
@@ -87,7 +87,7 @@ impl Connections {
         Self(streams)
     }
 
-    /// How many answers a second they get, over one slice.
+    /// The responses a second on all connections, over one slice.
     pub(crate) async fn slice(&mut self) -> f64 {
         let begun = Instant::now();
         let until = begun + SLICE;
@@ -113,7 +113,7 @@ impl Connections {
     }
 }
 
-/// Answers a second of two servers, and their ratios, slice by slice in turn.
+/// The responses a second of two servers that are measured in turn, and the ratio of each pair of slices.
 pub(crate) struct Compared {
     pub(crate) first: Vec<f64>,
     pub(crate) second: Vec<f64>,
@@ -122,7 +122,7 @@ pub(crate) struct Compared {
 
 impl Compared {
     pub(crate) async fn of(mut first: Connections, mut second: Connections, slices: usize) -> Self {
-        // Caches, buffers and branches are warm in a service.
+        // The first slices only warm up caches, buffers and branches, which are warm in a running service.
         first.slice().await;
         second.slice().await;
         let mut compared = Self { first: Vec::new(), second: Vec::new(), ratios: Vec::new() };

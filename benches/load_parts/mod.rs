@@ -1,4 +1,4 @@
-//! Servers under load, and those who call them.
+//! Servers under load, and their callers.
 
 pub(crate) mod callers;
 pub(crate) mod servers;

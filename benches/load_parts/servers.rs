@@ -20,14 +20,14 @@ use tokio::net::TcpListener;
 
 use crate::world;
 
-/// Which server.
+/// A server that is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Server {
-    /// With a line of JSON for each request on standard error, which is thrown away.
+    /// Our server. Its log has a line of JSON for each request, and is discarded.
     Ours,
-    /// The same behind the cache that there is in front of a database.
+    /// Our server with the cache that is used in front of a database.
     Cached,
-    /// Without a log.
+    /// Our server without a log.
     Silent,
     Hyper,
     Axum,
@@ -38,11 +38,11 @@ pub(crate) enum Server {
 pub(crate) struct Caller {
     pub(crate) client: String,
     pub(crate) token: String,
-    /// The body that makes a subscription.
+    /// The body of a request that creates a subscription.
     pub(crate) subscription: String,
 }
 
-/// A server that runs; it ends with this.
+/// A running server. It is killed when this value is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -79,7 +79,7 @@ impl Running {
         Caller { client: text("client"), token: text("token"), subscription: text("subscription") }
     }
 
-    /// KiB of memory that it holds.
+    /// The memory of the server in KiB.
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -94,7 +94,7 @@ impl Drop for Running {
     }
 }
 
-/// Is one of the servers, until it is killed.
+/// Runs as one of the servers, until the process is killed.
 pub(crate) fn serve(name: &str, body: Option<&String>) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
@@ -134,7 +134,7 @@ async fn ours(is_cached: bool) {
     server.run(std::future::pending()).await;
 }
 
-/// The same bytes to whatever is asked, with hyper's time-out for heads.
+/// Returns the same bytes for every request, with hyper's time-out for heads.
 async fn hyper_static(body: Bytes) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     tell(&json!({ "address": listener.local_addr().unwrap() }));

@@ -1,4 +1,4 @@
-//! Charts as SVG, into `benches/plots`, where the README shows them.
+//! Charts as SVG files in `benches/plots`, which the README shows.
 
 #![expect(clippy::float_arithmetic, reason = "places on paper, not money")]
 
@@ -10,16 +10,16 @@ const PAPER: &str = "#ffffff";
 const INK: &str = "#24292f";
 const PALE: &str = "#6e7781";
 const GRID: &str = "#e4e8ec";
-/// Told apart by who does not see colours, too: from dark to light.
+/// From dark to light, so that people who do not see colours can distinguish the lines too.
 const COLOURS: [&str; 6] = ["#0b3d91", "#c2410c", "#0f8a6a", "#7c3aed", "#d6336c", "#8a6d1d"];
 
-/// Values in order of what they grow over.
+/// The points of a line, ordered along the horizontal axis.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A piece of a chart.
+/// The SVG text of a chart so far, and its height.
 struct Paper(String, f64);
 
 impl Paper {
@@ -114,14 +114,14 @@ fn file_name(title: &str) -> String {
     format!("{}.svg", short.trim().to_lowercase().replace(' ', "-"))
 }
 
-/// 1, 2, 5, 10, 20 and on.
+/// The steps of an axis: 1, 2, 5, 10, 20 and so on.
 fn steps() -> impl Iterator<Item = f64> {
     (0..13).flat_map(|tens| [1.0, 2.0, 5.0].map(|step| step * 10_f64.powi(tens)))
 }
 
-/// Lines over what grows by tens, in values that may grow by tens too.
+/// Draws lines in a chart whose two axes are logarithmic.
 ///
-/// `unit` writes a value at its place on the axis.
+/// `unit` formats a value of the vertical axis.
 pub(crate) fn lines(title: &str, over: &str, unit: impl Fn(f64) -> String, lines: &[Line]) {
     let (left, right, top, bottom) = (92.0_f64, 560.0, 64.0, 380.0);
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
@@ -137,7 +137,7 @@ pub(crate) fn lines(title: &str, over: &str, unit: impl Fn(f64) -> String, lines
     let share = |value: f64, (low, high): (f64, f64)| (value.log10() - low) / (high - low);
     let x_of = |value: f64| left + (right - left) * share(value, across);
     let y_of = |value: f64| bottom - (bottom - top) * share(value, up);
-    // Where there is room between the tens, 2 and 5 are marked too.
+    // If an axis has few powers of ten, 2 and 5 are marked too.
     let marks = |(low, high): (f64, f64)| {
         let every = if high - low < 2.5 { 1 } else { 3 };
         let (low, high) = (10_f64.powf(low) * 0.999, 10_f64.powf(high) * 1.001);
@@ -181,7 +181,7 @@ pub(crate) fn lines(title: &str, over: &str, unit: impl Fn(f64) -> String, lines
     paper.save(title);
 }
 
-/// Bars with a mark each where their goal lies.
+/// Draws bars, each with a mark at its goal.
 pub(crate) fn bars(title: &str, bars: &[(&str, f64, f64)]) {
     let (left, right, top, row) = (330.0, 740.0, 64.0, 40.0);
     let most = bars.iter().map(|(_, value, goal)| value.max(*goal)).fold(1.0, f64::max);
@@ -202,7 +202,7 @@ pub(crate) fn bars(title: &str, bars: &[(&str, f64, f64)]) {
         let colour = if value >= goal { "#0f8a6a" } else { "#e08a3c" };
         paper.text(left - 12.0, y + 25.0, &Style { anchor: "end", ..Style::default() }, label);
         paper.bar(left, y + 9.0, (x_of(*value) - left, 22.0), colour);
-        // Inside the bar where there is room, so that no goal crosses it.
+        // The number stands inside the bar if there is room, so that no goal crosses it.
         let told = format!("{value:.2}");
         if x_of(*value) - left > 60.0 {
             let style = Style { colour: PAPER, anchor: "end", ..Style::default() };
@@ -220,7 +220,7 @@ pub(crate) fn bars(title: &str, bars: &[(&str, f64, f64)]) {
     paper.save(title);
 }
 
-/// Nanoseconds as one reads them.
+/// A time in nanoseconds as text, in the unit that fits it.
 pub(crate) fn time(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         ns if ns < 1e3 => (ns, "ns"),
@@ -231,7 +231,7 @@ pub(crate) fn time(nanoseconds: f64) -> String {
     format!("{} {unit}", trimmed(value))
 }
 
-/// 12,345
+/// A number with separators, such as 12,345.
 pub(crate) fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
@@ -244,7 +244,7 @@ pub(crate) fn grouped(value: f64) -> String {
     text
 }
 
-/// With three digits, or fewer where they are zeros.
+/// A number with three digits, or with fewer if the last ones are zeros.
 fn trimmed(value: f64) -> String {
     let text = match value {
         value if value >= 99.5 => return format!("{value:.0}"),

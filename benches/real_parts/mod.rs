@@ -20,11 +20,11 @@ use crate::load_parts::callers::{Request, one};
 use crate::load_parts::servers::{Caller, start_log};
 use crate::world::ApiWorld;
 
-/// Users for whom subscriptions are created, each on a connection of its own.
+/// The number of users for whom subscriptions are created, each on a connection of its own.
 const USERS: usize = 128;
-/// The subscriptions that both have at the start.
+/// The number of subscriptions that both servers have at the start.
 const SEEDED: u64 = 50_000;
-/// The subscriptions before a page far into the list.
+/// The number of subscriptions before the page that lies far into the list.
 const SKIPPED: usize = 20_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) enum Which {
     Peer,
 }
 
-/// A server that runs; it ends with this.
+/// A running server. It is killed when this value is dropped.
 pub(crate) struct Running {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -62,7 +62,7 @@ impl Running {
     pub(crate) fn start(which: Which, database: Database, place: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--serve", &format!("{which:?}"), &format!("{database:?}"), place]);
-        // Ours writes a line for each request to its log.
+        // Our server logs a line for each request, which is discarded.
         command.stdout(Stdio::piped()).stderr(match which {
             Which::Ours => Stdio::null(),
             Which::Peer => Stdio::inherit(),
@@ -75,7 +75,7 @@ impl Running {
         Self { child, address, which, about }
     }
 
-    /// Requests of so many callers that create a subscription, each for another user.
+    /// A request of each caller, which creates a subscription for a user of its own.
     pub(crate) fn creates(&self, callers: usize) -> Vec<Request> {
         self.of_each_user(callers, |user, caller| {
             let body = json!({ "user_id": user, "subscription_plan_id": self.about["plan"] });
@@ -83,14 +83,14 @@ impl Running {
         })
     }
 
-    /// A request for each caller that asks for the entitlement of another user.
+    /// A request of each caller, which reads the entitlement of a user of its own.
     pub(crate) fn entitlements(&self, callers: usize) -> Vec<Request> {
         self.of_each_user(callers, |user, caller| {
             Request::get(&format!("/users/{user}/entitlement"), caller)
         })
     }
 
-    /// A request for each caller that asks for another subscription.
+    /// A request of each caller, which reads a subscription of its own.
     pub(crate) fn subscriptions(&self, callers: usize) -> Vec<Request> {
         let numbers = (0_u64..).step_by(997).take(callers);
         let paths = numbers.map(|nth| format!("/subscriptions/{}", records::id(nth)));
@@ -102,19 +102,19 @@ impl Running {
         vec![Request::get(path, &self.caller()); callers]
     }
 
-    /// The same request of all callers for the page after [`SKIPPED`] subscriptions.
+    /// The same request for all callers: the page after [`SKIPPED`] subscriptions.
     pub(crate) async fn far_page(&self, callers: usize) -> Vec<Request> {
         let paths = self.pages(SKIPPED / 200 + 1, 200).await;
         self.same(callers, paths.last().unwrap())
     }
 
-    /// A request for each caller for a page of its own.
+    /// A request of each caller, which reads a page of its own.
     pub(crate) async fn other_pages(&self, callers: usize) -> Vec<Request> {
         let paths = self.pages(callers, 50).await;
         paths.iter().map(|path| Request::get(path, &self.caller())).collect()
     }
 
-    /// The paths of pages of 50 that begin after 0, `apart`, twice as many … subscriptions.
+    /// The paths of `count` pages of 50. The first begins at the start, and each next one `apart` subscriptions later.
     async fn pages(&self, count: usize, apart: usize) -> Vec<String> {
         if self.which == Which::Peer {
             return (0..count)
@@ -156,7 +156,7 @@ impl Drop for Running {
     }
 }
 
-/// Is one of the servers, until it is killed.
+/// Runs as one of the servers, until the process is killed.
 pub(crate) fn serve(which: &str, database: &str, place: &str) {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.worker_threads(2).enable_all().build().unwrap();
@@ -180,7 +180,7 @@ async fn ours(store: impl Store + 'static) {
     let writes = users.into_iter().map(Into::into).collect();
     store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
     records::fill(&store, 0..SEEDED).await;
-    // With the cache of plans and clients that there is in front of a database.
+    // With the cache of plans and clients that is used in front of a database.
     let world = ApiWorld::over(store, 0, true).await;
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let server = subscription_http::Server::bind(world.api.clone(), address, Limits::default());

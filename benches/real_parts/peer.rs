@@ -1,8 +1,8 @@
 //! The peer: a server that a good engineer writes by hand for the same work, with axum and sqlx.
 //!
-//! One transaction reads the plan, inserts a subscription into a table with five indexes and inserts an event.
-//! Lists are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. Bodies have
-//! the given fields of a subscription.
+//! One transaction reads the plan, inserts a subscription into a table with five indexes and inserts an event. Lists
+//! are ordered by id and skip rows by OFFSET. Statements are prepared once for each connection of a pool of 16. The
+//! responses have the main fields of a subscription.
 
 use std::collections::BTreeSet;
 use std::str::FromStr as _;
@@ -452,7 +452,7 @@ const TABLES_OF_SQLITE: &str = "
     CREATE TABLE peer_events (id INTEGER PRIMARY KEY AUTOINCREMENT, at TEXT NOT NULL,
         kind TEXT NOT NULL, payload TEXT NOT NULL);";
 
-/// The subscription of this number, which ours has too.
+/// The subscription of this number, the same as in our server.
 fn seeded(nth: u64) -> SubscriptionBody {
     let ours = records::subscription(nth);
     let time = |time: Timestamp| DateTime::<Utc>::from(time);
@@ -482,7 +482,7 @@ fn new_id() -> Uuid {
     EventId::new(SystemClock.now(), &SystemRandomness).unwrap().uuid()
 }
 
-/// Is the peer over a database, until it is killed.
+/// Runs as the peer over a database, until the process is killed.
 pub(super) async fn serve(database: Database, place: &str) {
     match database {
         Database::Postgres => {

@@ -64,11 +64,11 @@ impl Served {
         Self { address, read: request("GET", &path, ""), create }
     }
 
-    /// Prints how long requests take without a catch-up and beside one, and what it does meanwhile.
+    /// Prints how long requests take without a catch-up and beside one, and the renewals a second of the catch-up.
     pub(crate) async fn beside(&self, store: &str, billing: &Billing) {
         let (mut quiet, mut beside) = (Taken::default(), Taken::default());
         let (mut steps, mut more) = (0, true);
-        // Caches and connections are warm in a service.
+        // The first load only warms up caches and connections, which are warm in a running service.
         self.load().await;
         for _ in 0..SLICES {
             quiet.add(self.load().await);
@@ -120,7 +120,7 @@ impl Taken {
     }
 }
 
-/// Works as the billing job of a server does while clients send requests, until it is told to stop: rounds of 20 steps,
+/// Works as the billing job of a server does while clients send requests, until `is_over` is set: rounds of 20 steps,
 /// and after each a pause as long as the round. Returns the steps, and whether more are due.
 async fn catch_up(billing: Billing, is_over: Arc<AtomicBool>) -> (usize, bool) {
     let (mut steps, mut more) = (0, true);
@@ -134,8 +134,8 @@ async fn catch_up(billing: Billing, is_over: Arc<AtomicBool>) -> (usize, bool) {
     (steps, more)
 }
 
-/// Sends a request at each interval. A time counts from when the request was to be sent: one that waits for the
-/// answer before it has waited too.
+/// Sends a request at each interval. Each time is counted from the moment at which the request was to be sent, so a
+/// wait for the previous response counts too.
 async fn call(
     address: SocketAddr,
     request: &[u8],

@@ -1,4 +1,4 @@
-//! The service with all that production has, over memory, and somebody who may do everything.
+//! The service with all that production has, and a client that may do everything.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ pub(crate) struct ApiWorld {
     pub(crate) api: Api,
     /// The value of `client-id`.
     pub(crate) client: SecretString,
-    /// Of a user who is signed in.
+    /// The access token of a signed-in user.
     pub(crate) token: SecretString,
     pub(crate) user: UserId,
     pub(crate) plan: PlanId,
 }
 
 impl ApiWorld {
-    /// One plan, a user with one subscription, and so many subscriptions in all in memory, behind the cache that there is in front of
-    /// a database or not.
+    /// A service over memory with one plan and `subscriptions` subscriptions, of which the signed-in user has one. With
+    /// `is_cached`, it has the cache that is used in front of a database.
     pub(crate) async fn with(subscriptions: usize, is_cached: bool) -> Self {
         Self::over(MemoryStore::default(), subscriptions, is_cached).await
     }
 
-    /// The same over another store.
+    /// The same service over another store.
     pub(crate) async fn over(
         store: impl Store + 'static,
         subscriptions: usize,
@@ -91,7 +91,7 @@ impl ApiWorld {
         Self { api, client, token, user, plan: plan.id }
     }
 
-    /// The body that makes a subscription.
+    /// The body of a request that creates a subscription.
     pub(crate) fn new_subscription(&self) -> String {
         json!({ "user_id": self.user, "subscription_plan_id": self.plan }).to_string()
     }

@@ -16,18 +16,18 @@ use uuid::Uuid;
 
 use crate::{Gateway, Result, collect};
 
-/// Where the job is killed: at its nth step of a kind.
+/// Where the collector is killed: at its nth step of a kind.
 #[derive(Debug, Clone, Copy)]
 enum Killed {
-    /// The store does not answer a read.
+    /// A read of the store fails.
     AtRead(u32),
-    /// A commit does not arrive.
+    /// A commit fails, and is not made.
     BeforeCommit(usize),
-    /// A commit arrives, but the job does not hear of it.
+    /// A commit is made, but its result does not reach the collector.
     AfterCommit(usize),
     /// The gateway is not reached.
     BeforeCharge(u32),
-    /// The gateway charges, but the job does not hear of it.
+    /// The gateway charges, but its result does not reach the collector.
     AfterCharge(u32),
 }
 
@@ -82,7 +82,7 @@ async fn work(billing: &Billing, till: &Till) -> Result<()> {
     }
 }
 
-/// Kills the collector once and runs it again to its end; says whether it was killed.
+/// Kills the collector once and runs it again to its end. Returns true if it was killed.
 async fn survives(killed: Killed) -> bool {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let (clock, faults, service) = service_over(&store, 1);
@@ -120,7 +120,7 @@ async fn survives(killed: Killed) -> bool {
         }
         advance(&clock, 24 * 60 * 60);
     }
-    // A fault that did not come must not hit the checks.
+    // A planned fault that was not reached must not hit the checks.
     faults.plan(Vec::new(), None);
 
     for id in held {
@@ -152,12 +152,13 @@ async fn a_collector_that_is_killed_at_any_step_charges_everybody_once() {
         while survives(kind(steps)).await {
             steps += 1;
         }
-        // Two subscriptions, three periods each: every one of them was killed.
+        // Two subscriptions have three periods each, so there are at least six steps of each kind to be killed at.
         assert!(steps >= 6, "{:?} was the last", kind(steps));
     }
 }
 
-/// The gateway has charged since the backup was made; the restored service asks for the same periods again.
+/// The gateway has charged since the backup was made; the restored service requests payments for the same periods
+/// again.
 #[tokio::test]
 async fn a_service_that_is_restored_from_a_backup_charges_nobody_twice() {
     let store = Arc::new(Recorder::over(Arc::new(MemoryStore::default())));

@@ -1,10 +1,10 @@
-//! A collector: takes the money that the clock asks for, exactly once, even if it is killed at any step.
+//! A collector: it charges exactly once each payment that the clock requests, even if it is killed at any step.
 //!
 //!     cargo run --example collector
 //!
-//! The clock asks for money by a pending payment. A collector finds it, charges it at a payment gateway, and
-//! reports the result; the service does the rest. `collect` is the part to copy. A test kills it at every read,
-//! every commit and every charge.
+//! The clock requests money with a pending payment. A collector finds it, charges it at a payment gateway, and reports
+//! the result; the service does the rest. `collect` is the part to copy. A test kills it at every read, every commit
+//! and every charge.
 
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
 
@@ -37,7 +37,7 @@ pub(crate) trait Gateway: Sync {
 
 /// Collects every payment that is due. Any number of collectors may run at the same time.
 pub(crate) async fn collect(billing: &Billing, gateway: &impl Gateway) -> Result<()> {
-    // Those first whose collection was begun, by this collector before it was killed, or by another one.
+    // First the payments whose collection has begun: by this collector before it was killed, or by another one.
     for status in [PaymentStatus::Processing, PaymentStatus::Pending] {
         let mut query = DuePayments::until(status, billing.service().now());
         query = query.with_limit(PageLimit::MAX);
@@ -60,7 +60,8 @@ async fn collect_one(
     gateway: &impl Gateway,
     payment: &Payment,
 ) -> Result<()> {
-    // 1. Begin. From here on nobody cancels the payment; whoever read an older version loses.
+    // 1. Begin. From here on a cancellation of the subscription leaves this payment open, and a change of an older
+    // version is refused.
     let begun = PaymentChanges::status(PaymentStatus::Processing);
     let payment = match service.update_payment_if(payment.id, payment.version, begun).await {
         Ok(payment) => payment,
@@ -69,13 +70,13 @@ async fn collect_one(
         Err(error) => return Err(error.into()),
     };
 
-    // 2. Charge. The key names the period and the attempt: the same after a crash, also of the whole service that is
-    // restored from a backup; another after a declined charge.
+    // 2. Charge. The key names the period and the attempt: it is the same after a crash, even if the service was
+    // restored from a backup, and another one after a declined charge.
     let Some((key, attempt)) = payment.charge_key().zip(payment.attempt()) else { return Ok(()) };
     let key = format!("{key}/{attempt}");
     let paid = gateway.charge(&key, payment.amount, payment.currency).await?;
 
-    // 3. Report. What follows for the subscription is written in the same commit.
+    // 3. Report. The change of the subscription is written in the same commit.
     let status = if paid { PaymentStatus::Succeeded } else { PaymentStatus::Failed };
     match service
         .update_payment_if(payment.id, payment.version, PaymentChanges::status(status))
@@ -112,7 +113,7 @@ async fn main() -> Result<()> {
     let user = UserId::new(clock.now(), service.randomness())?;
     let subscription = service.create_subscription(NewSubscription::new(user, pro.id)).await?;
 
-    // A server does both in a loop. Here time jumps to whatever comes next, for half a year.
+    // A server advances and collects in a loop. Here the clock jumps to the next due moment, for half a year.
     let end = "2025-07-31T10:00:00Z".parse()?;
     loop {
         let advanced = billing.advance(200).await?;

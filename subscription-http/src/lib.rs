@@ -71,10 +71,10 @@ pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
-/// The error of a body or of a client, of any type.
+/// An error of any type: of reading a request body, of a call to another server, or of a bug.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-// For the program, and for benches that compare it with others.
+// Public for the program, and for benches whose servers log as the program does.
 #[cfg(feature = "program")]
 #[doc(hidden)]
 pub mod log_format;

@@ -16,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// Initial capacity, enough for most lines.
 const LINE_BYTES: usize = 320;
 
-/// One line of JSON for each event.
+/// Formats each event of `tracing` as one line of JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonLines;
 

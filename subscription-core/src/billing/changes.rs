@@ -49,7 +49,7 @@ fn take_over(after: &mut Subscription, policy: &Policy, now: Timestamp) -> Resul
     Ok(())
 }
 
-/// Ends the management by the clock: only the fields that `BillingState::released` keeps stay.
+/// Ends the management by the clock, and clears all billing fields but those that `BillingState::released` returns.
 fn release(after: &mut Subscription) {
     after.billing = after.billing.take().and_then(|billing| billing.released().kept());
 }

@@ -19,7 +19,7 @@ pub(super) struct Price {
     gross: Amount,
     reduction: Amount,
     currency: Currency,
-    /// The discount of the subscription after the period has begun: the period is counted, if the discount reduces it.
+    /// The discount of the subscription once the period has begun. If it reduces the period, `used` counts the period.
     discount: Option<Discount>,
 }
 

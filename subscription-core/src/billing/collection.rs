@@ -167,7 +167,7 @@ fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     }
 }
 
-/// Subtracts a payment that was cancelled or refunded from the value of the running period, so that it gives no
+/// Subtracts a cancelled or refunded payment from the value of the running period, so that this payment gives no
 /// credit. A payment for a part of the period is scaled to the whole period: a payment of 5 for half of the period
 /// counts as 10.
 ///

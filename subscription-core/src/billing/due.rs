@@ -1,4 +1,4 @@
-//! The time of the next step of a subscription by the clock, and the step that is due then.
+//! The next step that the clock takes for a subscription, and the time at which it is due.
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -10,8 +10,8 @@ use crate::subscriptions::{
 };
 use crate::values::Timestamp;
 
-/// When the clock takes the next step of a subscription: at its earliest step, but not before its last write. `None` if
-/// the clock does not manage it, or it has no further step.
+/// When the clock takes the next step of a subscription: at the time of the earliest step, but not before the last
+/// write. `None` if the clock does not manage it, or it has no further step.
 pub fn next_action_at(subscription: &Subscription, policy: &Policy) -> Option<Timestamp> {
     let (at, _) = earliest(subscription, policy, subscription.updated_at)?;
     Some(at.max(subscription.updated_at))

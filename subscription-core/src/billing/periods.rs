@@ -50,8 +50,8 @@ pub(super) fn basis(terms: &Terms, discount: Option<Discount>, lines: Vec<Line>)
     Basis::new(plan, price, quantity.get(), off, lines)
 }
 
-/// The number of whole periods that ended between the next renewal and `now`, or the end of the subscription if it is
-/// earlier.
+/// The number of whole periods between `renews_at` and `now`; if the subscription ended before `now`, between
+/// `renews_at` and its end.
 pub(super) fn missed(subscription: &Subscription, now: Timestamp) -> u32 {
     let until = subscription.ends_at.map_or(now, |ends_at| ends_at.min(now));
     let number_at = |at| subscription.schedule().period_at(at).map(|period| period.number);
@@ -59,7 +59,7 @@ pub(super) fn missed(subscription: &Subscription, now: Timestamp) -> u32 {
     number_at(until).zip(next).map_or(0, |(running, next)| running.saturating_sub(next))
 }
 
-/// The renewal after `count` more periods.
+/// The renewal that is `count` periods after the next one.
 pub(super) fn renewal_after(subscription: &Subscription, count: u32) -> Option<Timestamp> {
     let schedule = subscription.schedule();
     let next = schedule.period_at(subscription.renews_at?)?.number;

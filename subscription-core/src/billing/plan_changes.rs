@@ -70,8 +70,8 @@ impl Billing {
         Ok(self.change_plan_once(id, None::<Version>, change, None::<Idempotency>).await?.record)
     }
 
-    /// Changes the plan of a subscription if it is still at `version`, once for each [`Idempotency`]; with `None`,
-    /// at any version, and each time.
+    /// Changes the plan of a subscription if it is still at `version`, and only once for each [`Idempotency`]. If
+    /// `version` is `None`, every version is accepted; without an [`Idempotency`], each call is a change of its own.
     pub async fn change_plan_once(
         &self,
         id: SubscriptionId,

@@ -24,7 +24,8 @@ pub struct Policy {
     pub after_dunning: AfterDunning,
     /// When a subscription becomes active.
     pub activation: Activation,
-    /// How long before the end of a trial or a renewal the subscriber is reminded; `None` (as text `off`): never.
+    /// How long before a renewal, or before the end of a trial, the subscriber is reminded; `None` (as text `off`):
+    /// never.
     #[serde(deserialize_with = "span_or_off")]
     pub remind_before: Option<Span>,
     /// The largest number of missed periods that are paid later; older ones are skipped.
@@ -72,7 +73,8 @@ named_enum! {
         /// At the start of the subscription.
         #[default]
         AtStart = "at_start",
-        /// When the first payment of the subscription is made. A subscription without a payment after 23 hours expires.
+        /// When the first payment of the subscription is made, or at its start if there is nothing to pay. A
+        /// subscription without a payment after 23 hours expires.
         OnPayment = "on_payment",
     }
 }
@@ -86,7 +88,7 @@ impl Dunning {
     /// The largest number of retries.
     pub const MAX: usize = 15;
 
-    /// The span before the next retry, after this number of retries; `None` if none is left.
+    /// The time before the next retry of a payment that was retried `retries` times; `None` if no retry is left.
     pub fn next(&self, retries: u32) -> Option<Span> {
         self.0.get(usize::try_from(retries).ok()?).copied()
     }

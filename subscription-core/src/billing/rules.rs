@@ -21,7 +21,7 @@ pub struct BillingRules {
 }
 
 impl BillingRules {
-    /// Rules by a policy.
+    /// The rules of billing with this policy.
     pub fn new(policy: impl Into<Arc<Policy>>) -> Self {
         Self { policy: policy.into() }
     }

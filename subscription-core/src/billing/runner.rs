@@ -187,14 +187,15 @@ impl Billing {
         }
     }
 
-    /// A page of the payments that are to be collected by a moment, the longest due first.
+    /// A page of the payments that are due up to the moment of the query, the longest due first.
     pub async fn due_payments(&self, query: DuePayments) -> Result<Page<Arc<Payment>>, Error> {
         self.service.store().due_payments(query).await.map_err(Error::Store)
     }
 
-    /// Requests a failed payment again at once, for example for a subscriber with a new card. The payment must still
-    /// be at `version`, and is requested once for each [`Idempotency`]; with `None`, at any version, and each time.
-    /// The attempt does not count as a retry of the schedule.
+    /// Requests a failed payment again at once, for example for a subscriber with a new card. The payment must still be
+    /// at `version`, and is requested only once for each [`Idempotency`]. If `version` is `None`, every version is
+    /// accepted; without an [`Idempotency`], each call requests it. The attempt does not count as a retry of the
+    /// schedule.
     pub async fn retry_payment(
         &self,
         id: PaymentId,

@@ -13,8 +13,8 @@ use crate::service::{Step, StepKind};
 use crate::subscriptions::{ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// The earliest step of a subscription that is due at `now`. If two steps are due at the same moment, the step that
-/// [`StepKind`] names first. `None` if no step is due.
+/// The earliest step of a subscription that is due at `now`. If two steps are due at the same moment, it is the one
+/// that comes first in [`StepKind`]. `None` if no step is due.
 ///
 /// If `next_action_at` has come but no step is due, the step only corrects `next_action_at`: the policy may have
 /// changed since the subscription was written.

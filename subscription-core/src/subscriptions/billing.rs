@@ -112,7 +112,7 @@ pub struct BillingState {
     /// When the clock resumes the paused subscription.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
-    /// The start of the running period, or of the trial, if the clock began it.
+    /// The start of the running period, or of the trial, if the clock manages it or a provider has reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_period_start: Option<Timestamp>,
     /// The time since which the subscription has had a failed payment that is not paid yet.

@@ -22,12 +22,12 @@ pub struct NewSubscription {
     pub external_subscription_id: Option<ExternalId>,
     /// The billing cycle; if `None`, the plan's.
     pub billing_cycle: Option<BillingCycle>,
-    /// The first status, which may be any. If `None`: before `starts_at` the subscription is pending, then it is on
-    /// trial if it has a trial, else active.
+    /// The first status, which may be any. If `None`: pending if `starts_at` is in the future, else on trial if there
+    /// is a trial, else active.
     pub status: Option<SubscriptionStatus>,
     /// `false` blocks access; with `None`, status and time decide.
     pub is_active: Option<bool>,
-    /// The first renewal. If absent, it is the end of the trial, or one cycle after the start if there is no trial.
+    /// The first renewal. If absent: the end of the trial, else one cycle after the start; for a one-time cycle, none.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub renews_at: Field<Timestamp>,
     /// The start; now if `None`.
@@ -41,7 +41,8 @@ pub struct NewSubscription {
     pub managed_by: Option<ManagedBy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// The price of one unit. If `None` and the clock manages the subscription, it is the plan's price.
+    /// The price of one unit. If `None` and the clock manages the subscription, it is the plan's price, if the currency
+    /// is the plan's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Amount>,
     /// The currency. If `None` and the clock manages the subscription, it is the plan's currency.
@@ -49,8 +50,8 @@ pub struct NewSubscription {
     pub currency: Option<Currency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credit: Option<Amount>,
-    /// The end of the trial. If absent, the user's first subscription gets the trial of the plan; null means no
-    /// trial.
+    /// The end of the trial. If it and the status are absent, the user's first subscription gets the trial of the plan;
+    /// null means no trial.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,7 +229,7 @@ pub(super) fn not_by_provider() -> InvalidValue {
     must_be_one_of([ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str))
 }
 
-/// Adds the faults of amounts that have too many digits for the currency, if the input alone shows them.
+/// Adds the faults of amounts that have too many digits for the currency, if the input has the currency too.
 fn note_digits(
     fields: &mut Fields<'_>,
     currency: Option<Currency>,
@@ -244,7 +245,7 @@ fn note_digits(
     }
 }
 
-/// Adds the fault of a trial that ends before the start, if the input alone shows it.
+/// Adds the fault of a trial that does not end after the start, if the input has both times.
 fn note_trial(
     fields: &mut Fields<'_>,
     starts_at: Option<Timestamp>,
@@ -257,7 +258,7 @@ fn note_trial(
     }
 }
 
-/// Adds the faults of times before the start to the other faults of the input, if the input alone shows them.
+/// Adds the faults of times before the start to the other faults, if the input has the start too.
 fn note_misplaced(
     fields: &mut Fields<'_>,
     starts_at: Option<Timestamp>,

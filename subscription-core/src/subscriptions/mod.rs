@@ -165,8 +165,8 @@ impl Subscription {
         made.billing_faults(&mut faults);
         made.discount_fault(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // The caller cannot have read `false` from a new record, so the caller sends it to block access, also before
-        // the start.
+        // A new record was never read, so `false` is not a value that is sent back: it blocks access, also before the
+        // start.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)

@@ -39,7 +39,7 @@ pub enum Renewal {
 }
 
 impl Subscription {
-    /// The new subscription of a user that a provider runs.
+    /// A new subscription that a provider runs, for the user `user_id`.
     ///
     /// An observation never fails: a provider reports facts. Its dates are corrected as
     /// [`Subscription::observe`] says.

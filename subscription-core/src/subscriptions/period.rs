@@ -50,7 +50,7 @@ impl Schedule {
         Self { anchor_at, cycle }
     }
 
-    /// The start of period `number`: the anchor and this number of cycles.
+    /// The start of period `number`: the anchor plus this number of cycles.
     ///
     /// `None` beyond the year 9999. A schedule that is paid once has only period 0.
     pub fn start_of(&self, number: u32) -> Option<Timestamp> {

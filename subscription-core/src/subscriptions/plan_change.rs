@@ -185,7 +185,7 @@ pub struct Quote {
     pub price: Amount,
     /// The start of the period that is running after the change; `None` if no period is running.
     pub period_start: Option<Timestamp>,
-    /// The end of the period that is running after the change; `None` if the period has no end.
+    /// The end of the period that is running after the change; `None` if no period is running or the period has no end.
     pub period_end: Option<Timestamp>,
     /// The lines, which add up to `amount_due` less the credit that the change adds; empty if the running period is not
     /// settled.

@@ -7,8 +7,9 @@ use super::{ScheduledChange, Subscription, SubscriptionStatus, Terms};
 use crate::values::Timestamp;
 
 impl Subscription {
-    /// The start of the period that ends with the next renewal, but not before `starts_at`. During a trial it
-    /// is the start of the trial. `None` if the subscription does not renew.
+    /// The start of the running period as it is stored, else of the period that ends with the next renewal, but not
+    /// before `starts_at`. During a trial it is the start of the trial. `None` if no start is stored and the
+    /// subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
         if let Some(start) = self.billing.as_ref().and_then(|billing| billing.current_period_start)
         {

@@ -80,8 +80,8 @@ impl Api {
         self.state.long_polls.stop();
     }
 
-    /// Returns the response to a request that came from `peer`. It never fails: an error becomes a response too. It needs
-    /// a Tokio runtime with its timer.
+    /// Returns the response to a request that came from `peer`. It never fails: an error becomes a response too. It
+    /// needs a Tokio runtime with its timer.
     pub fn answer<B>(
         &self,
         request: Request<B>,

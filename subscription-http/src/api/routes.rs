@@ -320,7 +320,7 @@ pub(crate) fn find(method: &Method, segments: &[Cow<'_, str>], with: Served<'_>)
     }
     let others = shown().filter(|route| matches(route.pattern, segments).is_some());
     let mut others: Vec<_> = others.map(|route| route.method).collect();
-    // A path can match two patterns: one with fixed words, and one with a variable.
+    // A path can match two patterns, one with fixed words and one with a variable, so a method can occur twice.
     others.dedup();
     if others.is_empty() { Found::Nothing } else { Found::OtherMethods(others) }
 }

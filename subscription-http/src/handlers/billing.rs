@@ -51,7 +51,8 @@ const fn billed(route: Route) -> Route {
 
 const YEAR: Duration = Duration::from_hours(365 * 24);
 
-/// The statuses of payments that a collector has work with: the collection has not begun, or has begun.
+/// The statuses of the payments that a collector works on: the collection of a payment has not begun, or is in
+/// progress.
 const COLLECTED: &[(&str, PaymentStatus)] =
     &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
 
@@ -86,7 +87,7 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     let drop = |version| call.service.act_once(id, version, Action::Unschedule, None);
     match call.if_match(drop).await {
-        // A subscription that its callers manage has no scheduled step, so there is nothing to return.
+        // A subscription that callers manage never has a scheduled change, so the change is not found.
         Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
             if managed.by == ManagedBy::Caller =>
         {

@@ -32,7 +32,7 @@ pub(crate) static AREA: Area = Area {
     )
 };
 
-/// The signed-in person, unless the account is being deleted.
+/// The id of the signed-in person; an error if the account is being deleted.
 async fn user(call: &Call) -> Result<UserId, ApiError> {
     Ok(call.auth().user(call.caller()?).await?.id)
 }

@@ -157,7 +157,7 @@ fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
     if settings.mode == Mode::Development { api.believe_every_client() } else { api }
 }
 
-/// Lets clients manage endpoints, and sends events to them in the background.
+/// Lets clients manage webhook endpoints, and sends events to these endpoints in the background.
 fn send_events(
     api: ApiBuilder,
     webhooks: Webhooks,
@@ -212,8 +212,8 @@ fn limits(settings: &Settings) -> Limits {
     limits.with_connections(limits.connections.min(most))
 }
 
-/// Logs a warning for each active plan, of the first 200, whose subscriptions nobody may bill: the plan has a price, but
-/// no currency and no product or variant of a provider.
+/// Logs a warning for each active plan, of the first 200, whose subscriptions are possibly not billed: it has a price,
+/// but no currency and no product or variant of a provider.
 async fn log_unbilled_plans(service: &SubscriptionService) {
     let query = PlanQuery::default().with_limit(PageLimit::MAX);
     // A database that cannot be reached yet has its own warning.

@@ -25,7 +25,8 @@ pub(super) struct Activity {
     unsent: AtomicBool,
     /// True if a request head had both a `Content-Length` and a `Transfer-Encoding`.
     ambiguous: AtomicBool,
-    /// HTTP/2: when each response was made whose bytes are still in memory. A later response has a higher number.
+    /// HTTP/2: for each response with bytes still in memory, its number and when it was made. Later responses have
+    /// higher numbers.
     unread: Mutex<BTreeMap<u64, Instant>>,
 }
 

@@ -148,7 +148,7 @@ impl Cluster {
         Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status().unwrap();
     }
 
-    /// Stops the server in order. Open connections are closed.
+    /// Shuts the server down, without a crash. Open connections are closed.
     pub fn stop(&mut self) {
         self.end("keep\n");
     }

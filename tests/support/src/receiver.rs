@@ -1,4 +1,5 @@
-//! A receiver of webhooks on a local port. It counts connections, records deliveries, and replies as a test says.
+//! A receiver of webhooks on a local port. It counts connections, records deliveries, and sends the replies that a test
+//! sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

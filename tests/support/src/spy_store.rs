@@ -43,7 +43,7 @@ pub trait Spy: Send + Sync + Debug {
         false
     }
 
-    /// The error that the caller receives, while the call is not made. `None` to make the call.
+    /// The error that the caller receives instead of a result, without a call of the store; `None` to make the call.
     fn fails(&self, _call: Call) -> Option<StoreError> {
         None
     }

@@ -2,7 +2,8 @@
 //!
 //! A preflight has no `client-id`: it is granted if any live public client lists the origin of the page. Other
 //! responses are granted if the calling client lists the origin. If the client is not known, as in a 401, the rule of
-//! the preflight applies, because the page must be able to read the `code`. Credentials mode is never allowed.
+//! the preflight applies, because the page must be able to read the `code`. Credentials mode is never allowed. In
+//! development, pages from this machine are granted, and no others.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ const ALLOWED: HeaderValue = HeaderValue::from_static(
     "client-id, authorization, content-type, idempotency-key, if-match, if-none-match",
 );
 
-/// The response headers that a page may read, in addition to those that every page may read.
+/// The response headers that a page may read, in addition to the headers that CORS allows to every page.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "etag, location, retry-after, ratelimit, ratelimit-policy, x-request-id, idempotency-replayed",
 );
@@ -34,7 +35,7 @@ pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 /// How long the origins of all clients are cached.
 const CACHED_FOR: Duration = Duration::from_secs(1);
 
-/// How long the read of these origins from the store may take.
+/// How long the read of the origins of all clients from the store may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The web page that sent a request. A request of a page has the header `Origin`.

@@ -134,7 +134,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// True if the server serves every host that a request names.
+    /// True if all hosts that a request names are served.
     pub(crate) fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         if !self.loopback_only && self.listed.is_empty() {
             return true;

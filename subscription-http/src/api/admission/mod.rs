@@ -26,7 +26,7 @@ use super::routes::{self, Found, Needs, Route};
 use super::{Api, Surface};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-/// The longest `x-request-id` of a caller that is used, in bytes.
+/// The maximum length of a caller's `x-request-id`, in bytes. A longer one is replaced by a new id.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The outcome of the checks of a request's head.
@@ -189,7 +189,7 @@ impl Api {
     }
 }
 
-/// Returns the methods of a path to `OPTIONS`, and refuses every other method.
+/// The response to `OPTIONS`, which lists the methods of the path. Every other method is refused.
 fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
     let mut names: Vec<&str> = Vec::new();
     for method in methods {

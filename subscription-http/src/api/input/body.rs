@@ -55,7 +55,7 @@ where
         Self { body, state }
     }
 
-    /// Checks that the body is JSON by its headers, and reads it to its end.
+    /// Checks by the headers that the body is JSON, and reads it to its end.
     pub(crate) async fn read_json(
         self: Pin<&mut Self>,
         time: Duration,

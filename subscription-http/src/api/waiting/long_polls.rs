@@ -27,7 +27,7 @@ const WAITING_MAX: usize = 1_000;
 const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// Wakes the requests that wait for events. A [`FeedSignal`](subscription_core::store::FeedSignal) calls
-/// [`notify`](Self::notify) after each commit; give a clone to
+/// [`notify`](Self::notify) after each commit; give a clone of this signal to
 /// [`ApiBuilder::event_signal`](crate::ApiBuilder::event_signal).
 #[derive(Debug, Clone, Default)]
 pub struct EventSignal(Arc<watch::Sender<u64>>);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     impl Reads {
-        /// Waits until the feed was read so often, and all tasks wait again.
+        /// Waits until the feed was read `expected` times, and all tasks wait again.
         async fn are(&self, expected: usize) {
             while self.0.load(Ordering::SeqCst) < expected {
                 yield_now().await;
@@ -294,7 +294,7 @@ mod tests {
             Self { polls: Arc::new(polls), service, reads, waiting: JoinSet::new() }
         }
 
-        /// Lets so many requests of a pattern wait, and returns once they do.
+        /// Lets `count` requests wait for events whose type matches `pattern`, and returns once all of them wait.
         async fn wait(&mut self, count: i64, pattern: &str) {
             let begun = self.polls.gauge.get();
             for nth in 0..count {
@@ -340,7 +340,7 @@ mod tests {
 
         world.create_plan("pro").await;
 
-        // One for all, and one of each that is answered.
+        // One read for all requests, and one by each request that returns the event.
         world.reads.are(3).await;
         for _ in 0..2 {
             let page = world.waiting.join_next().await.unwrap().unwrap().unwrap();

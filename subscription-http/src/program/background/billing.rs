@@ -48,7 +48,8 @@ pub(crate) struct BillingJob {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The lock that is held while the clock is turned, so that the advance executes the steps itself and counts them.
+    /// The lock that is held while the clock is turned: the call that turns it executes the steps itself, to count
+    /// them.
     turn: Arc<Mutex<()>>,
     /// True if the last log line about a pause says that billing is paused.
     is_paused: AtomicBool,

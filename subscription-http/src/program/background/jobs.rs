@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::leader::Leader;
 
-/// The shortest pause between two runs of a job, and the default of the longest pause.
+/// The shortest pause before a run at a given moment ([`Next::At`]), and the default of the longest pause of a job.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// The pause after the first failure of a job, and the longest pause. The pause doubles with each further failure in a
@@ -48,7 +48,7 @@ pub(crate) trait Job: Send + Sync {
     /// Called when the job has stopped, because the instance no longer leads or the process ends.
     fn ended(&self) {}
 
-    /// Returns when the job must run before its pause ends.
+    /// Waits until the job must run although its pause has not ended. By default this never happens.
     async fn woken(&self) {
         std::future::pending::<()>().await;
     }
@@ -59,7 +59,7 @@ pub(crate) trait Job: Send + Sync {
 pub(crate) enum Next {
     /// Run again at once, because there is more to do.
     Again,
-    /// Run again after this pause. There is more to do, but others can work during the pause.
+    /// Run again after this pause. There is more to do, but requests are served during the pause.
     After(Duration),
     /// Run again at this moment of the process's clock.
     At(Timestamp),
@@ -230,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// A job whose runs tell of their begin and their end, and wait for a permit in between.
+    /// A job whose runs signal that they have begun and ended, and wait for a permit in between.
     struct Steered {
         begun: Semaphore,
         permits: Semaphore,
@@ -255,7 +255,7 @@ mod tests {
             self.stops.lock().unwrap().pop().unwrap()
         }
 
-        /// Lets the run finish that has begun.
+        /// Lets the present run finish.
         async fn finish(&self) {
             self.permits.add_permits(1);
             self.ended.acquire().await.unwrap().forget();
@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// An instance that leads as the test says.
+    /// An instance that leads if the test sets it to true.
     struct FixedLeader(AtomicBool);
 
     #[async_trait]

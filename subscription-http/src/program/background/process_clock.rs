@@ -45,8 +45,8 @@ struct Offset {
 
 impl ProcessClock {
     /// Opens the clock that the settings name. `None`: the machine's clock (also if the database cannot be reached
-    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock cannot
-    /// read the database. A server stores the first offset; other commands do not.
+    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock
+    /// cannot read the database. A server stores the first offset; other commands do not.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,
@@ -186,7 +186,7 @@ impl TurnedClock for ClockControl {
         self.clock.now()
     }
 
-    /// Stops the clock at each moment at which work is due, works there until no work is left, and ends at `to`. If
+    /// Stops the clock at each moment at which work is due, does all the work that is due then, and ends at `to`. If
     /// the work takes too long, it returns before `to`, with work left.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
         let _turn = self.turn.lock().await;
@@ -248,7 +248,8 @@ mod tests {
         (moment..moment.saturating_add(Duration::from_hours(1))).contains(&clock.now())
     }
 
-    /// Something is due at these moments, two steps each, of which one run takes one.
+    /// Work that is due at the moments in `due`. Each call of `work` does the first of them, and adds its time to
+    /// `done`.
     #[derive(Debug)]
     struct Diary {
         clock: Arc<ProcessClock>,
@@ -278,7 +279,8 @@ mod tests {
         }
     }
 
-    /// A control over work that is due at these moments, and when its steps were taken.
+    /// A clock control with two steps of work at each moment in `due`, and the list of the times at which steps were
+    /// done.
     async fn control(due: &[&str], hangs: bool) -> (ClockControl, Arc<Mutex<Vec<Timestamp>>>) {
         let clock = clock(&manual("2030-01-31T00:00:00Z"), &memory()).await;
         let due = Mutex::new(due.iter().flat_map(|due| [at(due), at(due)]).collect());

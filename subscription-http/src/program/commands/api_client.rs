@@ -71,7 +71,7 @@ impl ApiClient {
     }
 }
 
-/// The body of a response, unless it is a problem.
+/// The body of a successful response as text; any other response is an error.
 pub(crate) fn text((status, body): (u16, Vec<u8>)) -> Result<String, Failure> {
     if (200..300).contains(&status) {
         Ok(String::from_utf8(body)?)

@@ -1,7 +1,8 @@
 //! The pause of the billing, and the commands `billing pause`, `billing resume` and `billing status`.
 //!
-//! Imported subscriptions may be long due, and another system may still bill them. So an import stores a document that
-//! pauses billing until an operator resumes it. After a backup was restored, an operator pauses billing by a command.
+//! Imported subscriptions may have been due for a long time, and another system may still bill them. So an import
+//! stores a document that pauses billing until an operator resumes it. After a backup was restored, an operator pauses
+//! billing by a command.
 
 use std::sync::Arc;
 

@@ -109,7 +109,7 @@ struct Changed {
 }
 
 impl Changed {
-    /// Edits one document of the import. Disables an endpoint. Returns `None` to omit the offset of a clock that was
+    /// Edits one document of the import. An endpoint is disabled. Returns `None` to omit the offset of a clock that was
     /// turned, and an old pause, which a new one replaces.
     fn edit(
         &mut self,

@@ -66,8 +66,8 @@ impl Ready {
         let key_file = KeyFile::find(settings)?;
         let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
-            // The clients of an existing database are read too, so that the same report says if none can call. If the
-            // database cannot be opened, the next start reports that.
+            // The clients of an existing database are read too, so that the same report says if none of them can call
+            // the server. If the database cannot be opened, the next start reports that.
             if settings.database().is_ok_and(|database| database.exists())
                 && let Ok(opened) = Opened::new(settings, false).await
             {

@@ -1,9 +1,9 @@
 //! The settings of the program. A flag has priority over an environment variable, then comes the settings file, then
 //! the default.
 //!
-//! [`Settings`] describes each setting once: clap reads its flag and its help text, and serde reads its key in the file.
-//! The environment variable of a setting is named after its field: `SUBSCRIPTION_LISTEN` for `listen`. The file is read
-//! first. Flags and variables then overwrite the values of the file.
+//! [`Settings`] describes each setting once: clap reads its flag and its help text, and serde reads its key in the
+//! file. The environment variable of a setting is named after its field: `SUBSCRIPTION_LISTEN` for `listen`. The file
+//! is read first. Flags and variables then overwrite the values of the file.
 
 mod file;
 mod help;

@@ -125,8 +125,8 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
     Ok(found.into_iter().map(|(_, message)| message).collect())
 }
 
-/// The known name with the smallest edit distance to `name`. `None` if the distance is large for its length. Upper and
-/// lower case count as the same, and so do `-` and `_`.
+/// The known name with the smallest edit distance to `name`. `None` if the distance is large for the length of the
+/// known name. Upper and lower case count as the same, and so do `-` and `_`.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace('-', "_");
     let errors = |candidate: &str| strsim::levenshtein(&plain(name), &plain(candidate));

@@ -45,7 +45,7 @@ pub(crate) enum ClockKind {
     Manual,
 }
 
-/// Implements `TryFrom<String>` by `FromStr`, so that serde parses the type from text.
+/// Implements `Deserialize` by `FromStr`: serde reads a text, and the type parses it.
 macro_rules! deserialize_from_text {
     ($($kind:ty),+) => {$(
         impl<'de> Deserialize<'de> for $kind {
@@ -260,7 +260,7 @@ impl FromStr for KeepEvents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const DAY: u64 = 24 * 3_600;
-        #[rustfmt::skip] // Keeps each row on one line. The longest month and year: no event is deleted too early.
+        #[rustfmt::skip] // Keeps each row on one line. 31 days a month, 366 a year: no event is deleted too early.
         const UNITS: [(&str, char, u64); 7] = [
             ("PT", 'S', 1), ("PT", 'M', 60), ("PT", 'H', 3_600),
             ("P", 'D', DAY), ("P", 'W', 7 * DAY), ("P", 'M', 31 * DAY), ("P", 'Y', 366 * DAY),

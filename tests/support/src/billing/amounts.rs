@@ -24,7 +24,7 @@ pub struct Charged {
     pub restarts: bool,
 }
 
-/// The price of a whole period, what the discount takes off it, and the discount afterwards.
+/// The price of a whole period, the amount that the discount takes off it, and the discount afterwards.
 #[derive(Debug, Clone, Copy)]
 struct Price {
     gross: Decimal,
@@ -33,7 +33,8 @@ struct Price {
 }
 
 impl Price {
-    /// The price of a new period. A discount with no period left is dropped. It is counted if it reduces the period.
+    /// The price of a new period. A discount with no period left is dropped. The period is counted as used if the
+    /// discount reduces it.
     fn of_new_period(terms: &Terms, discount: Option<Discount>) -> Self {
         let left = discount.filter(|it| it.periods.is_none_or(|periods| it.used < periods));
         let gross = gross(terms);
@@ -65,7 +66,7 @@ fn digits(terms: &Terms) -> u32 {
     terms.currency.digits()
 }
 
-/// What a discount takes off the price of a whole period.
+/// The amount that a discount takes off the price of a whole period.
 pub fn reduction(off: Reduction, gross: Decimal, digits: u32) -> Decimal {
     match off {
         Reduction::Amount(amount) => amount.value().min(gross),
@@ -142,7 +143,7 @@ fn rest(before: &Subscription, value: Decimal, at: Timestamp, digits: u32) -> De
     rounded(value * seconds(at) / seconds(start), digits)
 }
 
-/// `net` is the part of `gross` that the discount leaves.
+/// A charge with its lines. `net` is the part of `gross` that the discount leaves.
 fn charged(
     price: Price,
     kind: LineKind,

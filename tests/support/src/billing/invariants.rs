@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`periods_tile`] | a period starts where the previous one ended, unless it is restarted or periods are skipped |
 //! | [`no_period_is_asked_twice`] | no period start has two live initial or renewal payments |
-//! | [`every_period_is_asked_for`] | its payment is price x quantity minus used credit; none if that is 0 |
+//! | [`every_period_is_asked_for`] | the payment for a period is its value minus used credit; none if that is 0 |
 //! | [`money_adds_up`] | requested + used credit = value of the periods + positive nets; credit = given - used |
 //! | [`lines_add_up`] | the lines are those that the record before the step leads to, and add up to the amount |
 //! | [`basis_never_changes`] | no report and no retry changes what an amount was computed from |
@@ -14,7 +14,7 @@
 //! | [`skips_are_bounded`] | a catch-up bills at most the maximum of missed periods and the running one |
 //! | [`nothing_due_rests`] | no step is due |
 //! | [`next_action_is_true`] | the stored next step is the computed one; versions, times, access are right |
-//! | [`behind_means_past_due`] | with a payment behind: not active; past due: a payment is behind |
+//! | [`behind_means_past_due`] | a subscription is never active with a payment behind, nor past due without one |
 //! | [`no_asking_while_off`] | a payment for a renewal is requested only in the status `active` |
 //! | [`ended_means_ended`] | there is no step and no payment after `expired` |
 //! | [`reminders_come_once`] | there is one reminder for each renewal, before the renewal |
@@ -314,7 +314,8 @@ pub fn reduced_periods_are_counted(writes: &[Write]) -> Verdict {
         let before = write.before.as_ref().and_then(Subscription::discount);
         let right = match expected(write) {
             Some(charged) => after == charged.discount,
-            // One that is given has reduced nothing yet. Another write drops it, or leaves it as it is.
+            // A discount that was just given has reduced nothing yet. Every other write drops the discount, or leaves
+            // it as it is.
             None => match (before, after) {
                 (_, None) => true,
                 (Some(before), Some(after)) => before == after,

@@ -82,7 +82,7 @@ impl Instances {
         self.billings[0].service().payments(PaymentQuery::of(of.id)).await.unwrap().items
     }
 
-    /// Starts a task for each instance that advances its clock work while the other tasks run.
+    /// Starts a task for each instance, which takes the due steps while the other tasks run.
     pub(super) fn advance(&self, tasks: &mut JoinSet<()>) {
         for billing in &self.billings {
             let billing = billing.clone();

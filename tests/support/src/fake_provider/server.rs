@@ -127,7 +127,7 @@ impl FakeProvider {
         lock(&self.state).writes
     }
 
-    /// The number of bytes that were sent of bodies of 1 GiB.
+    /// The number of bytes that were sent in bodies of 1 GiB.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }

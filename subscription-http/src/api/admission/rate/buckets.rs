@@ -22,7 +22,7 @@ const KEYS_PER_SHARD: usize = 1_024;
 pub(crate) enum Time {
     /// The monotonic clock of the machine, counted from this instant.
     Machine(Instant),
-    /// A clock that the caller sets, such as a test.
+    /// A clock of the caller, for example in a test.
     Given(Arc<dyn subscription_core::Clock>),
 }
 
@@ -121,9 +121,9 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Removes the half of the buckets that are full or will be full soonest. A full bucket allows as much as a missing one,
-/// so nothing is lost with it. A key that has reached its limit has an almost empty bucket: an attacker who sends from
-/// ever new addresses removes it only once more than half of the keys are limited.
+/// Removes the half of the buckets that are full or will be full soonest. A full bucket allows as much as a missing
+/// one, so nothing is lost with it. A key that has reached its limit has an almost empty bucket: an attacker who sends
+/// from ever new addresses removes it only once more than half of the keys are limited.
 ///
 /// One removal makes room for many new keys, and locks one shard only.
 fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {

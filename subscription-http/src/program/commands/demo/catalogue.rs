@@ -13,7 +13,7 @@ const PRO: Level =
 const TEAM: Level =
     (30, 200, "For several teams.", "dashboard, api, sso, audit log, roles, 24/7 support");
 
-/// A plan: its slug, name, price, cycle and level, and the number of 100 new customers who choose it.
+/// A plan: its slug, name, price, cycle and level, and how many of 100 new customers choose it.
 pub(crate) type Offer = (&'static str, &'static str, &'static str, BillingCycle, Level, usize);
 
 /// The plans. The last plan is withdrawn from sale after some months, but its customers stay on it.

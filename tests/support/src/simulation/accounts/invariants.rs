@@ -3,12 +3,12 @@
 //! | invariant | says |
 //! | --- | --- |
 //! | [`every_session_has_its_user`] | the user of every session exists |
-//! | [`identities_and_addresses_are_unique`] | two users never share either; an identity finds its user |
+//! | [`identities_and_addresses_are_unique`] | two users never share an identity or an address; an identity finds its user |
 //! | [`live_sessions_keep_to_the_cap`] | live sessions per client and per identity token are limited |
 //! | [`versions_rise_by_one`] | along the events of a user, client or subscription: 1 at first, one more each time, none after its deletion |
-//! | [`every_change_has_one_event`] | a user, client or subscription is at the version of its last event, and there unless that deleted it |
+//! | [`every_change_has_one_event`] | a user, client or subscription has the version of its last event, and exists unless that event deleted it |
 //! | [`every_revocation_has_one_event`] | a session is revoked if and only if its last event says so, and for that reason |
-//! | [`nothing_is_half_made`] | a session exists from its creation event, beside its user's, to its deletion event |
+//! | [`nothing_is_half_made`] | a session exists from its creation event, which follows an event of its user, to its deletion event |
 //! | [`generations_never_fall`] | the generation and the version of a session never fall |
 //! | [`ended_sessions_stay_ended`] | no token authenticates or refreshes once a logout, revocation or deletion was confirmed |
 //! | [`deleted_users_leave_nothing`] | a deletion, confirmed or not, leaves no user, session or running subscription |

@@ -125,8 +125,8 @@ pub(super) fn basis_never_changes(life: &Life, _: &Policy) -> Result<(), String>
     Ok(())
 }
 
-/// A discount counts the started periods that it has reduced, and nothing else. It never reduces a period that the clock
-/// should have started before the discount was given.
+/// A discount counts the started periods that it has reduced, and nothing else. It never reduces a period that the
+/// clock should have started before the discount was given.
 pub(super) fn reduced_periods_are_counted(life: &Life, _: &Policy) -> Result<(), String> {
     let mut given_at = None;
     for (before, after) in steps(life) {
@@ -136,10 +136,11 @@ pub(super) fn reduced_periods_are_counted(life: &Life, _: &Policy) -> Result<(),
         if let Some(Discount { periods: Some(periods), used, .. }) = is {
             ensure(used <= periods, || format!("version {version}: {used} of {periods} used"))?;
         }
-        // The manager drops it, and another plan ends it: `other_terms_end_it` says when.
+        // Another manager and another plan end a discount: `other_terms_end_it` checks when.
         let Some(discount) = is else { continue };
         if was.is_none() {
-            // The periods that one missed while it was past due are still ahead.
+            // A subscription that was past due still starts the periods that it missed, and the discount may reduce
+            // them.
             let runs = [SubscriptionStatus::Active, SubscriptionStatus::OnTrial];
             let runs = before.filter(|it| runs.contains(&it.subscription.status));
             given_at = runs.map(|_| after.event.at);
@@ -196,7 +197,8 @@ pub(super) fn credit_within_paid(life: &Life, _: &Policy) -> Result<(), String> 
             is_known = after.asked().is_some() || !after.has_payment;
             paid = asked + (had - has);
         } else {
-            // What was given back is no longer paid, less the credit that was taken back with it.
+            // The amount paid falls by the payments that were given back, less the credit that was taken back with
+            // them.
             let back = after.payments.iter().filter(|payment| {
                 matches!(payment.status, PaymentStatus::Refunded | PaymentStatus::Canceled)
                     && payment.period_start() >= before.period_start()
@@ -215,12 +217,12 @@ impl Written {
     }
 }
 
-/// What is known of the running period from its beginning.
+/// The facts about the running period that are known from its beginning.
 #[derive(Debug, Default, Clone, Copy)]
 struct Running {
-    /// The discount that has reduced it.
+    /// The discount that has reduced the running period.
     reduced_by: Option<Discount>,
-    /// True if it is free by this discount.
+    /// True if the running period is free because of this discount.
     is_free: bool,
 }
 

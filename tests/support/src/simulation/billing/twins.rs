@@ -26,7 +26,7 @@ use crate::simulation::world::service_over;
 const CYCLES: [&str; 6] = ["daily", "weekly", "P10D", "monthly", "quarterly", "one_time"];
 /// The number of plans with cycles of their own.
 const PLANS: usize = 3;
-/// The number of acts in a life, and the largest number of days between two.
+/// The number of acts in a life, and the largest number of days between two acts.
 const ACTS: u64 = 9;
 const GAP_MAX: u64 = 40;
 

@@ -56,12 +56,12 @@ pub(in super::super) fn may_grant(subscription: &Subscription) -> bool {
     GRANTING.contains(&subscription.status.as_str())
 }
 
-/// True if `subscription` gives access at `now`.
+/// True if `subscription` grants access at `now`.
 pub(in super::super) fn is_active(subscription: &Subscription, now: Timestamp) -> bool {
     !subscription.blocked && grants(subscription, now)
 }
 
-/// The subscription with the access that it gives at `now`.
+/// The subscription with the access that it grants at `now`.
 pub(in super::super) fn shown(subscription: &Subscription, now: Timestamp) -> Subscription {
     Subscription { is_active: is_active(subscription, now), ..subscription.clone() }
 }

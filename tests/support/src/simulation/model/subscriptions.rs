@@ -199,8 +199,8 @@ impl Model {
         if user.is_some_and(|user| user != held.user_id) { Err(not_found()) } else { Ok(held) }
     }
 
-    /// Checks a new or changed subscription. The first fault counts: invalid fields, the step, the plan, the external
-    /// id.
+    /// Checks a new or changed subscription. Only the first fault is reported, in this order: invalid fields, the step,
+    /// the plan, the external id.
     fn check(
         &self,
         before: Option<(&Subscription, Result<(), Refusal>)>,

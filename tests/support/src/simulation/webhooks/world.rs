@@ -165,7 +165,7 @@ impl WebhookSimulation {
             }
             152..LEAP => self.pass_time(),
             LEAP..230 => {
-                // The next try of an event or an endpoint is due.
+                // The clock jumps to the moment at which the next try of an event or an endpoint is due.
                 let next_at = self.next_at.unwrap_or(self.common.clock.now());
                 self.common.clock.set(next_at.max(self.common.clock.now()));
                 self.note("leap", next_at);
@@ -430,6 +430,17 @@ impl WebhookSimulation {
         }
     }
 
+    /// The ids of records with an event that was given up, and that was deleted after 30 days before anybody had it
+    /// sent again.
+    fn given_up_for_good(&self, shared: &Receivers, receiver: &Receiver) -> BTreeSet<String> {
+        let given_up = self.standings.get(&receiver.endpoint).map(|it| &it.once_given_up);
+        let lost = shared.feed.iter().filter(|event| {
+            given_up.is_some_and(|it| it.contains(&event.sequence))
+                && !receiver.accepted.contains(&event.sequence)
+        });
+        lost.filter_map(|event| event.event.subject.uuid()).map(|id| id.to_string()).collect()
+    }
+
     /// Records why endpoints are disabled.
     async fn read_endpoints(&mut self) {
         for document in self.documents("webhook_endpoint").await {
@@ -528,7 +539,10 @@ impl WebhookSimulation {
             let of_all = shared.by_host.values().filter(|receiver| {
                 receiver.deleted_at.is_none() && receiver.types == [TypePattern::LEDGER]
             });
-            let kept = of_all.flat_map(|receiver| receiver.kept.iter());
+            let kept = of_all.flat_map(|receiver| {
+                let lost = self.given_up_for_good(&shared, receiver);
+                receiver.kept.iter().filter(move |((_, id), _)| !lost.contains(id))
+            });
             kept.map(|((kind, id), (_, object))| (kind.clone(), id.clone(), object.clone()))
                 .collect()
         };
