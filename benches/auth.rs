@@ -32,9 +32,8 @@ impl Ada {
         let service = SubscriptionService::new(MemoryStore::default());
         let server_keys = ServerKeys::new(1, vec![2; 32].into()).unwrap();
         let verifier = Arc::new(DevelopmentIdentities);
-        let auth = Authentication::builder(service, verifier, KeyRing::new(key), server_keys)
-            .cache(10_000, Duration::from_hours(1))
-            .build();
+        let auth =
+            Authentication::builder(service, verifier, KeyRing::new(key), server_keys).build();
         let client: Slug = "shop".parse().unwrap();
         let sign_up = auth.sign_up(SignIn {
             client_id: client.clone(),
@@ -62,17 +61,6 @@ impl Ada {
             begun.elapsed()
         })
     }
-
-    fn authenticate_cached(&self, token: &SecretString, times: u64) -> Duration {
-        self.runtime.block_on(async {
-            let begun = Instant::now();
-            for _ in 0..times {
-                let caller = self.auth.authenticate_cached(&self.client, black_box(token));
-                black_box(caller.await.unwrap());
-            }
-            begun.elapsed()
-        })
-    }
 }
 
 fn of(c: &mut Criterion, name: &str, key: SigningKey) {
@@ -82,10 +70,6 @@ fn of(c: &mut Criterion, name: &str, key: SigningKey) {
     ada.authenticate(unchanged, 1);
     group.bench_function("authenticate, an unchanged token", |b| {
         b.iter_custom(|times| ada.authenticate(unchanged, times));
-    });
-    ada.authenticate_cached(unchanged, 1);
-    group.bench_function("authenticate_cached, an unchanged token", |b| {
-        b.iter_custom(|times| ada.authenticate_cached(unchanged, times));
     });
     // The first refresh token is replaced. If it is used again within the window, the same replacement is returned.
     let replaced = &ada.signed_in.refresh_token;

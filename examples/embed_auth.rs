@@ -38,9 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let identities = SharedSecretIdentities::new(trust, &shared.to_vec().into())?;
     let keys = KeyRing::new(SigningKey::ed25519(&new_secret()?)?);
     let server_keys = ServerKeys::new(1, new_secret()?)?;
-    let auth = Authentication::builder(service, Arc::new(identities), keys, server_keys)
-        .cache(100_000, Duration::from_secs(5))
-        .build();
+    let auth = Authentication::builder(service, Arc::new(identities), keys, server_keys).build();
 
     // The host's login vouches for Ada.
     let now = 1_738_314_000;
@@ -55,12 +53,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ada = auth.sign_up(SignIn { client_id: web.clone(), access_token, email, origin }).await?;
     println!("signed up {} with session {}", ada.user.id, ada.session.id);
 
-    // Every later request of Ada's is checked like this. A token that was verified before comes from the cache.
-    let caller = auth.authenticate_cached(&web, &ada.access_token).await?;
+    // Every later request of Ada's is checked like this. The session is read each time, so a revocation takes effect at once.
+    let caller = auth.authenticate(&web, &ada.access_token).await?;
     println!("her token is good until {}", caller.claims.exp);
 
     clock.advance(Duration::from_mins(11));
-    let expired = auth.authenticate_cached(&web, &ada.access_token).await;
+    let expired = auth.authenticate(&web, &ada.access_token).await;
     println!("11 minutes later: {}", expired.map_or_else(|e| e.code(), |_| "still good"));
 
     let fresh = auth.refresh(&web, &ada.refresh_token).await?;
@@ -72,7 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         [("access", &fresh.access_token), ("refresh", &fresh.refresh_token)];
     for (kind, token) in tokens {
         let answer = match kind {
-            "access" => auth.authenticate_cached(&web, token).await.map(drop),
+            "access" => auth.authenticate(&web, token).await.map(drop),
             _ => auth.refresh(&web, token).await.map(drop),
         };
         println!("her {kind} token now: {}", answer.map_or_else(|e| e.code(), |()| "good"));

@@ -78,7 +78,7 @@
 //!   changes with each use. Nobody is logged out if two tabs refresh at the same time, or if a response is lost. A
 //!   token that is used again later ends its session. Tokens are not stored.
 //! - `Authentication::authenticate` reads the session each time, so a revocation takes effect at once on
-//!   every instance. `Authentication::authenticate_cached` caches for a moment.
+//!   every instance.
 //! - A [`Client`](accounts::Client) is a program that calls the service. A public client is identified by its id, and
 //!   a confidential client by a key, of which only a keyed hash is stored. Each client has its
 //!   [`Scope`](accounts::Scope)s.

@@ -106,7 +106,7 @@ impl Authentication {
             changes.guards.push(Guard::NoOtherLiveSubscription(user_id));
             delete(service, Subject::User(user_id), user.version, &mut changes, now)?;
         }
-        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
+        self.store().commit(changes).await?;
         Ok(fits)
     }
 

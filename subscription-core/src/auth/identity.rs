@@ -171,6 +171,8 @@ impl Trust {
         let for_us = claims.aud.names(&self.audience);
         let valid = is_valid(Some(claims.exp), claims.iat.max(claims.nbf), now);
         if claims.iss != self.issuer || !for_us || !valid {
+            let issuer = claims.iss;
+            tracing::info!(issuer, for_us, valid, "identity token rejected by its claims");
             return None;
         }
         self.named(&claims.sub, claims.email.as_deref(), claims.email_verified.as_ref())

@@ -4,7 +4,6 @@
 //! issued, and [`Authentication`] opens a session. The session has tokens of its own: an access token, which is valid
 //! for ten minutes by default, and a refresh token, which changes with each use.
 
-mod cache;
 mod client_keys;
 mod clients;
 mod deletion;
@@ -44,7 +43,6 @@ pub use refresh::RefreshWindows;
 pub use sign_in::{SignIn, SignedIn};
 pub use token::AccessClaims;
 
-use self::cache::AuthCache;
 use self::clients::ACCEPTED_MAX;
 use self::secret_cache::SecretCache;
 use self::token::AccessTokens;
@@ -139,8 +137,6 @@ struct AuthParts {
     tokens: AccessTokens,
     server_keys: ServerKeys,
     settings: AuthSettings,
-    /// The cache stays empty unless the builder sets its size.
-    cache: AuthCache,
     /// The clients whose credentials were verified, each as it was at that moment. Without this cache, the keyed hash
     /// of the credential would be the most expensive part of a small request.
     accepted: SecretCache<Arc<Client>>,
@@ -155,13 +151,6 @@ impl AuthenticationBuilder {
     /// Uses these settings instead of the defaults.
     pub fn settings(mut self, settings: AuthSettings) -> Self {
         self.0.settings = settings;
-        self
-    }
-
-    /// Caches the tokens that [`Authentication::authenticate_cached`] accepted, each for at most `lag`. The cache has
-    /// about `entries` tokens, and at times up to twice that number. If `entries` is zero, nothing is cached.
-    pub fn cache(mut self, entries: usize, lag: Duration) -> Self {
-        self.0.cache = AuthCache::new(entries, lag);
         self
     }
 
@@ -191,7 +180,6 @@ impl Authentication {
             tokens: AccessTokens::new(keys),
             server_keys,
             settings: AuthSettings::default(),
-            cache: AuthCache::new(0, Duration::ZERO),
             accepted: SecretCache::of(ACCEPTED_MAX),
         })
     }

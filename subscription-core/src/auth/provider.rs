@@ -112,7 +112,10 @@ impl OidcIdentities {
         let fetched = self.fetch_keys(&mut flight, now).await;
         match (self.known_key(id, now, false), fetched) {
             (Some(key), _) => Ok(key),
-            (None, Ok(())) if self.has_keys() => Err(IdentityRefused::Rejected),
+            (None, Ok(())) if self.has_keys() => {
+                tracing::info!("identity token rejected: the provider has no key with its id");
+                Err(IdentityRefused::Rejected)
+            }
             (None, Ok(())) => Err(IdentityRefused::Unavailable("no keys were received".into())),
             (None, Err(failed)) => Err(IdentityRefused::Unavailable(failed.into())),
         }
@@ -203,7 +206,10 @@ impl IdentityVerifier for OidcIdentities {
         let compact = Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
             .ok_or(IdentityRefused::Rejected)?;
         let key = self.key(compact.key_id.as_deref(), now).await?;
-        let claims = compact.verify(&key).ok_or(IdentityRefused::Rejected)?;
+        let Some(claims) = compact.verify(&key) else {
+            tracing::info!("identity token rejected: its signature is wrong");
+            return Err(IdentityRefused::Rejected);
+        };
         self.trust.identity(&claims, now).ok_or(IdentityRefused::Rejected)
     }
 }

@@ -147,22 +147,7 @@ impl Authentication {
             changes.events.push(service.event(subject, ended.version, change, now)?);
             changes.writes.push(Record::from(ended));
         }
-        self.commit_ending(changes, sessions.iter().map(|session| session.id)).await?;
+        self.store().commit(changes).await?;
         Ok(sessions.len())
-    }
-
-    /// Commits changes that end sessions. The cached tokens of these sessions are invalidated even if the outcome of
-    /// the commit is unknown.
-    pub(super) async fn commit_ending(
-        &self,
-        changes: ChangeSet,
-        sessions: impl IntoIterator<Item = SessionId>,
-    ) -> Result<(), Error> {
-        let ended: Vec<_> = sessions.into_iter().collect();
-        let committed = self.store().commit(changes).await;
-        for session in ended {
-            self.0.cache.forget(session);
-        }
-        committed.map_err(Error::Store)
     }
 }

@@ -114,32 +114,6 @@ impl Authentication {
         Ok(claims)
     }
 
-    /// Like [`authenticate`](Self::authenticate), but looks into the cache first, if one was configured.
-    ///
-    /// A revocation on this instance takes effect at once. A revocation on another instance takes effect after the lag
-    /// of the cache at the latest.
-    pub async fn authenticate_cached(
-        &self,
-        client_id: &Slug,
-        access_token: &SecretString,
-    ) -> Result<Arc<Authenticated>, Error> {
-        let now = self.service().now();
-        let cache = &self.0.cache;
-        if let Some(found) = cache.get(access_token, now)
-            && found.claims.client_id == *client_id
-            && found.claims.is_current(now)
-            && found.session.is_live(now)
-        {
-            return Ok(found);
-        }
-        let claims = self.claims(client_id, access_token, false)?;
-        let stamp = cache.stamp(claims.sid);
-        let session = self.live_session(&claims).await?;
-        let found = Arc::new(Authenticated { claims, session });
-        cache.put(access_token, Arc::clone(&found), now, stamp);
-        Ok(found)
-    }
-
     async fn live_session(&self, claims: &AccessClaims) -> Result<Arc<Session>, Error> {
         let every = self.0.settings.seen_every;
         self.service()

@@ -190,16 +190,13 @@ impl Authentication {
         for session in &surplus.forgotten {
             delete(&service, Subject::Session(session.id), session.version, &mut changes, now)?;
         }
-        let ended: Vec<_> = surplus.ended.iter().map(|session| session.id).collect();
         changes.writes = vec![Record::from(user), Record::from(session)];
         changes.writes.extend(surplus.ended.into_iter().map(Record::from));
-        match self.commit_ending(changes, ended).await {
+        match self.store().commit(changes).await {
             Ok(()) => Ok(signed_in),
-            Err(Error::Store(StoreError::Taken(Unique::UserEmail))) => {
-                Err(Conflict::EmailInUse.into())
-            }
-            Err(Error::Store(StoreError::Taken(_))) => Err(Conflict::AccountExists.into()),
-            Err(error) => Err(error),
+            Err(StoreError::Taken(Unique::UserEmail)) => Err(Conflict::EmailInUse.into()),
+            Err(StoreError::Taken(_)) => Err(Conflict::AccountExists.into()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -215,7 +215,9 @@ impl Program {
                     "subscription-http",
                     &mut script,
                 );
-                print(&String::from_utf8_lossy(&script));
+                // Two names for one command, because of the hyphen in `subscription-http`: clap-rs/clap#6421.
+                let script = String::from_utf8_lossy(&script);
+                print(&script.replace("subscription__subcmd__http", "subscription__http"));
                 Ok(())
             }
             Command::Man => {

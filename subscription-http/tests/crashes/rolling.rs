@@ -39,7 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     }
     trials![
         blocking: a_rolling_upgrade_loses_nothing_that_was_answered,
-        blocking: the_earlier_program_reads_discounts_and_their_payments,
+        the_earlier_program_reads_discounts_and_their_payments,
     ]
 }
 

@@ -32,16 +32,23 @@ fn completions_are_printed_for_each_shell() {
 }
 
 #[test]
-fn bash_reads_its_completions_and_completes_a_command() {
+fn bash_reads_its_completions_and_completes_commands_of_commands() {
     let folder = folder();
     let script = said(command_in(&folder).args(["completions", "bash"]));
     std::fs::write(folder.join("completions"), script).unwrap();
-    let ask = "source completions; COMP_WORDS=(subscription-http mig); COMP_CWORD=1; \
-               _subscription__http subscription-http mig subscription-http; echo \"${COMPREPLY[@]}\"";
+    let cases = [("mig", "", 1, "migrate"), ("client ad", "client", 2, "add")];
+    for (words, previous, number, completed) in cases {
+        let last = words.rsplit(' ').next().unwrap();
+        let ask = format!(
+            "source completions; COMP_WORDS=(subscription-http {words}); COMP_CWORD={number}; \
+             _subscription__http subscription-http {last} '{previous}'; echo \"${{COMPREPLY[@]}}\""
+        );
 
-    let asked = Command::new("bash").args(["-euc", ask]).current_dir(&folder).output().unwrap();
+        let asked = Command::new("bash").args(["-euc", &ask]).current_dir(&folder).output();
 
-    assert_eq!(String::from_utf8_lossy(&asked.stdout), "migrate\n", "{asked:?}");
+        let asked = asked.unwrap();
+        assert_eq!(String::from_utf8_lossy(&asked.stdout).trim(), completed, "{asked:?}");
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@
 mod access_claims;
 mod access_tokens;
 mod accounts;
-mod cache;
 mod clients;
 mod constant_time;
 pub(crate) mod deletions;
@@ -23,6 +22,7 @@ mod refresh_races;
 mod refresh_tokens;
 pub(crate) mod secrets;
 mod session_bounds;
+mod session_ends;
 mod sessions;
 mod timing;
 mod users_of_subscriptions;

@@ -23,7 +23,6 @@ pub(crate) const AUDIENCE: &str = "our-app";
 pub(crate) const PROVIDER_SECRET: &[u8] = b"a secret that the provider and we share";
 pub(crate) const SERVER_KEY: &[u8] = b"a key that only our own server ever has";
 pub(crate) const SIGNING_SEED: [u8; 32] = [7; 32];
-pub(crate) const CACHE_LAG: Duration = Duration::from_secs(5);
 
 /// A fresh service on 31 January 2025, in memory; people prove who they are with HS256.
 pub(crate) struct AuthWorld {
@@ -111,12 +110,6 @@ impl AuthWorld {
         self.auth.authenticate(&signed_in.session.client_id, &signed_in.access_token).await
     }
 
-    /// The same, remembering what was found for a moment.
-    pub(crate) async fn cached(&self, signed_in: &SignedIn) -> Result<Arc<Authenticated>, Error> {
-        let (client, token) = (&signed_in.session.client_id, &signed_in.access_token);
-        self.auth.authenticate_cached(client, token).await
-    }
-
     /// Refreshes a session at its own client.
     pub(crate) async fn refresh(&self, signed_in: &SignedIn) -> Result<SignedIn, Error> {
         self.auth.refresh(&signed_in.session.client_id, &signed_in.refresh_token).await
@@ -134,7 +127,6 @@ pub(crate) fn authentication(
     let keys = KeyRing::new(SigningKey::ed25519(&secret(&SIGNING_SEED)).unwrap());
     Authentication::builder(service.clone(), Arc::new(verifier), keys, server_keys)
         .settings(settings)
-        .cache(1_000, CACHE_LAG)
         .build()
 }
 

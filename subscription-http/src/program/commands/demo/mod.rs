@@ -75,6 +75,10 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
     let Listen(address) = settings.listen;
+    // At today's time, the clock would take all steps since the end of the two years.
+    let start =
+        demo.until.map_or(String::new(), |until| format!(" and --clock manual --clock-at {until}"));
+    print(&format!("\nStart the server with the same settings{start}."));
     report(&business, &counts, &format!("http://{address}"));
     let console = match settings.console() {
         Console::Off => return Ok(()),
@@ -163,7 +167,6 @@ fn report(business: &Business, counts: &Counts, api: &str) {
         print(&format!("{count:>8} {what:<14} {more}"));
     }
     let call = "  curl -sH client-id:demo";
-    print("\nStart the server with the same settings, and try:");
     print(&format!("\n{call} '{api}/subscriptions?status=active&sort=-created_at&limit=5'"));
     if let Some(customer) = business.customers.iter().rev().find(pays) {
         let email = &customer.email;

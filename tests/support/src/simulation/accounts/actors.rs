@@ -107,8 +107,7 @@ impl Actor {
             0..14 => Operation::SignUp(self.person()),
             14..32 => Operation::SignIn(self.person()),
             32..52 => self.with_pair(loot, Operation::Refresh),
-            52..66 => self.with_pair(loot, Operation::Authenticate),
-            66..70 => self.with_pair(loot, Operation::AuthenticateCached),
+            52..70 => self.with_pair(loot, Operation::Authenticate),
             70..74 => self.with_pair(loot, Operation::LogOut),
             74..76 => self.with_caller(loot, Operation::RevokeAll),
             76..79 => self.with_caller(loot, Operation::RevokeOthers),
@@ -123,10 +122,9 @@ impl Actor {
     /// An operation of another actor at the same time, mostly on the same user.
     pub fn meanwhile(&mut self, first: &Operation, loot: &Loot) -> Operation {
         let user = match first {
-            Operation::Refresh(pair)
-            | Operation::Authenticate(pair)
-            | Operation::AuthenticateCached(pair)
-            | Operation::LogOut(pair) => Some(pair.user),
+            Operation::Refresh(pair) | Operation::Authenticate(pair) | Operation::LogOut(pair) => {
+                Some(pair.user)
+            }
             Operation::RevokeAll(by)
             | Operation::RevokeOthers(by)
             | Operation::DeleteAccount(by) => Some(by.claims.sub),
@@ -150,8 +148,7 @@ impl Actor {
         let caller = loot.callers.iter().rfind(|caller| caller.claims.sub == user).cloned();
         match (self.0.below(8), pair, caller) {
             (0..2, Some(pair), _) => Operation::Refresh(pair),
-            (2, Some(pair), _) => Operation::Authenticate(pair),
-            (3, Some(pair), _) => Operation::AuthenticateCached(pair),
+            (2..4, Some(pair), _) => Operation::Authenticate(pair),
             (4, Some(pair), _) => Operation::LogOut(pair),
             (5, _, Some(caller)) => Operation::RevokeAll(Box::new(caller)),
             (6, _, Some(caller)) => Operation::DeleteAccount(Box::new(caller)),

@@ -92,7 +92,6 @@ impl Model {
             },
             Operation::Refresh(_)
             | Operation::Authenticate(_)
-            | Operation::AuthenticateCached(_)
             | Operation::ForgetEnded
             | Operation::Subscribe(..)
             | Operation::CreateClient(_)
@@ -201,7 +200,6 @@ impl Model {
             // The model predicts the result of a token only if its session has ended.
             Operation::Refresh(_)
             | Operation::Authenticate(_)
-            | Operation::AuthenticateCached(_)
             | Operation::LogOut(_)
             | Operation::CreateClient(_)
             | Operation::RotateClientKey(_)

@@ -108,8 +108,6 @@ pub enum Operation {
     SignIn(Person),
     Refresh(Pair),
     Authenticate(Pair),
-    /// Authenticates with a result that may come from the cache.
-    AuthenticateCached(Pair),
     LogOut(Pair),
     RevokeAll(Box<Authenticated>),
     RevokeOthers(Box<Authenticated>),
@@ -160,10 +158,6 @@ impl Operation {
             Self::Refresh(pair) => tokens(auth.refresh(&pair.client, &pair.refresh).await?),
             Self::Authenticate(pair) => {
                 caller(auth.authenticate(&pair.client, &pair.access).await?)
-            }
-            Self::AuthenticateCached(pair) => {
-                let found = auth.authenticate_cached(&pair.client, &pair.access).await?;
-                caller((*found).clone())
             }
             Self::LogOut(pair) => Reply::Count(auth.logout(&pair.client, &pair.access).await?),
             Self::RevokeAll(by) => Reply::Count(auth.revoke_all(by).await?),

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use secrecy::SecretSlice;
 use subscription_core::auth::{AuthSettings, KeyRing, ServerKeys, SigningKey};
@@ -252,9 +251,7 @@ impl AccountSimulation {
     fn wrongly_taken(&self, turn: &Turn) -> Vec<String> {
         let ended = turn.iter().filter(|(operation, outcome)| {
             let shown = match operation {
-                Operation::Refresh(pair)
-                | Operation::Authenticate(pair)
-                | Operation::AuthenticateCached(pair) => Some(pair),
+                Operation::Refresh(pair) | Operation::Authenticate(pair) => Some(pair),
                 Operation::SignUp(_)
                 | Operation::SignIn(_)
                 | Operation::LogOut(_)
@@ -290,11 +287,7 @@ impl AccountSimulation {
         }
         let mut taken = Vec::new();
         for pair in tried {
-            for ask in [
-                Operation::AuthenticateCached(pair.clone()),
-                Operation::Authenticate(pair.clone()),
-                Operation::Refresh(pair),
-            ] {
+            for ask in [Operation::Authenticate(pair.clone()), Operation::Refresh(pair)] {
                 if ask.perform(&self.auth, &self.service).await.is_ok() {
                     taken.push(format!("{ask:?} is taken"));
                 }
@@ -343,7 +336,6 @@ fn authentication(service: &SubscriptionService) -> Authentication {
         .with_sessions_per_identity_token(PER_IDENTITY_TOKEN);
     Authentication::builder(service.clone(), Arc::new(Provider), keys, server_keys)
         .settings(settings)
-        .cache(1_000, Duration::from_secs(5))
         .build()
 }
 
@@ -358,7 +350,6 @@ fn user_of(operation: &Operation) -> Option<UserId> {
         | Operation::SignIn(_)
         | Operation::Refresh(_)
         | Operation::Authenticate(_)
-        | Operation::AuthenticateCached(_)
         | Operation::ForgetEnded
         | Operation::Subscribe(..)
         | Operation::CreateClient(_)
