@@ -4,6 +4,7 @@ mod erased;
 mod explained;
 mod file;
 mod full;
+mod million;
 mod writer;
 
 use subscription_core::store::{SqliteOptions, SqliteStore};
@@ -20,7 +21,9 @@ pub(crate) async fn fresh() -> SqliteStore {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut all = conformance("sqlite", fresh);
+    // The longest first.
+    let mut all = million::trials();
+    all.extend(conformance("sqlite", fresh));
     all.extend(lives::trials("sqlite", fresh));
     all.extend(erased::trials());
     all.extend(explained::trials());
