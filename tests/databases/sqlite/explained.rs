@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -59,7 +59,13 @@ impl io::Write for Overheard {
 }
 
 impl Overheard {
+    /// The last statement. It may be heard a little after its rows were read.
     pub(super) fn last(&self) -> String {
+        let begun = Instant::now();
+        while self.0.lock().unwrap().last() != Some(&b'\n') {
+            assert!(begun.elapsed() < Duration::from_mins(1), "no statement was heard");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let bytes = std::mem::take(&mut *self.0.lock().unwrap());
         let text = String::from_utf8(bytes).unwrap();
         let line: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();

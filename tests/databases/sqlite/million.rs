@@ -14,6 +14,7 @@ use subscription_core::store::{
 };
 use subscription_core::subscriptions::Subscription;
 use test_support::million::{COLUMNS, brief, further_pages, is_against_the_grain, lists, row};
+use test_support::seed::sample;
 use test_support::trials;
 use test_support::trials::Trial;
 use tokio::task::JoinSet;
@@ -36,7 +37,11 @@ async fn fill(to: &mut SqliteConnection) {
     let indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' \
                    AND tbl_name = 'subscriptions' AND sql IS NOT NULL";
     let indexes = sqlx::query(indexes).fetch_all(&mut *to).await.unwrap();
-    let mut steps = vec!["PRAGMA synchronous = off; PRAGMA cache_size = -262144".to_owned()];
+    let mut steps = vec![
+        "PRAGMA journal_mode = off; PRAGMA synchronous = off; PRAGMA temp_store = memory; \
+         PRAGMA cache_size = -262144"
+            .to_owned(),
+    ];
     for index in &indexes {
         steps.push(format!("DROP INDEX {}", index.get::<String, _>(0)));
     }
@@ -109,6 +114,7 @@ async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
     let (mut longest, mut longest_against) = (Duration::ZERO, Duration::ZERO);
     // Of those for which no index fits a few will do: they take long.
     let (mut against, with): (Vec<_>, Vec<_>) = lists().into_iter().partition(is_against_the_grain);
+    let with = sample(with, 3);
     against.retain(|list| {
         let SubscriptionFilter { subscription_plan_id, statuses, is_active, .. } = &list.filter;
         subscription_plan_id.is_none() && is_active.is_none() && statuses.len() == 1
