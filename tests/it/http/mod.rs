@@ -22,7 +22,7 @@ mod failing_store;
 mod forwarded;
 mod hosts;
 mod lists;
-mod matrix;
+pub(crate) mod matrix;
 mod me;
 mod metadata;
 mod mutations;
