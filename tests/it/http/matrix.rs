@@ -257,13 +257,12 @@ async fn a_client_that_a_route_is_for_gets_its_answer() {
             if is_of_person || caller.refusal(*needs).is_some() {
                 continue;
             }
-            let (samples, credential) = match unchanged.take() {
-                Some(unchanged) => unchanged,
-                None => {
-                    let samples = SampleRecords::new().await;
-                    let credential = credential(caller, &samples).await;
-                    (samples, credential)
-                }
+            let (samples, credential) = if let Some(unchanged) = unchanged.take() {
+                unchanged
+            } else {
+                let samples = SampleRecords::new().await;
+                let credential = credential(caller, &samples).await;
+                (samples, credential)
             };
 
             let answer = samples.call(route, credential.as_deref(), None).await;
@@ -344,14 +343,13 @@ async fn every_kind_of_token_gets_the_answer_that_its_route_has_for_it() {
                 if !matches!(needs, Person(_) | PersonEvenExpired) {
                     continue;
                 }
-                let (samples, credential, bearer) = match unchanged.take() {
-                    Some(unchanged) => unchanged,
-                    None => {
-                        let samples = SampleRecords::new().await;
-                        let credential = credential(caller, &samples).await.unwrap();
-                        let bearer = token.bearer(&samples, &credential).await;
-                        (samples, credential, bearer)
-                    }
+                let (samples, credential, bearer) = if let Some(unchanged) = unchanged.take() {
+                    unchanged
+                } else {
+                    let samples = SampleRecords::new().await;
+                    let credential = credential(caller, &samples).await.unwrap();
+                    let bearer = token.bearer(&samples, &credential).await;
+                    (samples, credential, bearer)
                 };
                 let expected = token.expected(*needs, *status);
 

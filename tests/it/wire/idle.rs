@@ -108,8 +108,8 @@ async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
         assert!(!back.contains("hidden"), "{case}: {back}");
     };
     // At once: they mostly wait.
-    let [a, b, c, d, e] = cases;
-    tokio::join!(check(a), check(b), check(c), check(d), check(e));
+    let [one, two, three, four, five] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four), check(five));
     wire.lives("unread bodies").await;
 }
 

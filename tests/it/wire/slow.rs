@@ -32,8 +32,8 @@ async fn a_head_that_takes_too_long_is_cut_off() {
         wire.lives(case).await;
     };
     // At once: they mostly wait.
-    let [a, b, c, d, e, f] = cases;
-    tokio::join!(check(a), check(b), check(c), check(d), check(e), check(f));
+    let [one, two, three, four, five, six] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four), check(five), check(six));
 }
 
 #[tokio::test]
@@ -75,8 +75,8 @@ async fn a_body_that_takes_too_long_is_answered_408() {
         wire.lives(case).await;
     };
     // At once: they mostly wait.
-    let [a, b, c, d] = cases;
-    tokio::join!(check(a), check(b), check(c), check(d));
+    let [one, two, three, four] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four));
 }
 
 #[tokio::test]

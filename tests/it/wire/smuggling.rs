@@ -141,8 +141,8 @@ async fn bare_line_feeds_never_make_a_second_request() {
         wire.lives(case).await;
     };
     // At once: they mostly wait.
-    let [a, b, c, d] = cases;
-    tokio::join!(check(a), check(b), check(c), check(d));
+    let [one, two, three, four] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four));
 }
 
 #[tokio::test]
