@@ -8,6 +8,7 @@ use subscription_core::store::{
 };
 use subscription_core::{Plan, Subscription, SubscriptionStatus};
 use test_support::cluster::fresh_schema;
+use test_support::seed::sample;
 use test_support::trials;
 use test_support::trials::Trial;
 
@@ -43,7 +44,7 @@ async fn walk(store: &Arc<impl Store>) {
 
     let mut walked = 0;
     let one = all.first().unwrap();
-    for filter in filters(&kept, one) {
+    for filter in sample(filters(&kept, one), 3) {
         for order in [SubscriptionOrder::CreatedAt, SubscriptionOrder::RenewsAt] {
             for direction in [Direction::Ascending, Direction::Descending] {
                 // The same text may follow with another number of values, and the reverse.

@@ -20,6 +20,7 @@ use subscription_core::{
 };
 use test_support::billing::{plan_races, races};
 use test_support::cluster::fresh_schema;
+use test_support::seed::steps;
 use test_support::simulation::providers::races::one_external_id;
 use test_support::trials::{Trial, trial};
 use tokio::task::JoinSet;
@@ -29,21 +30,26 @@ use crate::{postgres, sqlite};
 /// Writes of one run, by all writers together.
 const WRITES: usize = 256;
 
+/// The number of rounds: `SUBSCRIPTION_TEST_STEPS`, or `by_default`. The races in memory take more of them.
+pub(crate) fn rounds(by_default: u64) -> usize {
+    usize::try_from(steps(by_default)).unwrap()
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
     let store = || async { Arc::new(sqlite::fresh().await) as Arc<dyn Store> };
     vec![
         trial("contention::sqlite::races_with_the_clock_have_one_order", move || async move {
             let store = store().await;
-            races::all(vec![Arc::clone(&store), store], 3).await;
+            races::all(vec![Arc::clone(&store), store], rounds(1)).await;
         }),
         trial("contention::sqlite::changes_of_plan_have_one_order", move || async move {
             let store = store().await;
-            plan_races::all(vec![Arc::clone(&store), store], 4).await;
+            plan_races::all(vec![Arc::clone(&store), store], rounds(1)).await;
         }),
         trial("contention::sqlite::a_provider_and_a_caller_make_one_record", move || async move {
             let store = store().await;
             for kind in ProviderKind::ALL {
-                one_external_id(&[Arc::clone(&store)], kind, 25).await;
+                one_external_id(&[Arc::clone(&store)], kind, rounds(10)).await;
             }
         }),
         trial("contention::sqlite::creates_at_once_give_one_trial", move || async move {
@@ -71,17 +77,17 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
     };
     vec![
         trial("contention::postgres::races_with_the_clock_have_one_order", move || async move {
-            races::all(two().await, 3).await;
+            races::all(two().await, rounds(1)).await;
         }),
         trial("contention::postgres::changes_of_plan_have_one_order", move || async move {
-            plan_races::all(two().await, 4).await;
+            plan_races::all(two().await, rounds(1)).await;
         }),
         trial(
             "contention::postgres::a_provider_and_a_caller_make_one_record",
             move || async move {
                 let stores = two().await;
                 for kind in ProviderKind::ALL {
-                    one_external_id(&stores, kind, 25).await;
+                    one_external_id(&stores, kind, rounds(10)).await;
                 }
             },
         ),

@@ -20,11 +20,11 @@ pub(crate) fn trials<F: Future<Output = S> + 'static, S: Store + 'static>(
     };
     let name = |name: &str| format!("{kind}::lives::{name}");
     vec![
-        trial(name("random_lives"), move || random_lives(plain, 2, 150)),
-        trial(name("random_lives_with_memory"), move || random_lives(cached, 2, 150)),
+        trial(name("random_lives"), move || random_lives(plain, 1, 150)),
+        trial(name("random_lives_with_memory"), move || random_lives(cached, 1, 150)),
         trial(name("actors_at_once"), move || actors_at_once(plain, 2, 40)),
         trial(name("actors_at_once_with_memory"), move || actors_at_once(cached, 2, 40)),
-        trial(name("random_accounts"), move || random_accounts(plain, 2, 100)),
-        trial(name("random_accounts_with_memory"), move || random_accounts(cached, 2, 100)),
+        trial(name("random_accounts"), move || random_accounts(plain, 1, 100)),
+        trial(name("random_accounts_with_memory"), move || random_accounts(cached, 1, 100)),
     ]
 }

@@ -54,5 +54,6 @@ fn main() {
             ],
         ),
     ];
-    needs::run(groups, 0, postgres::stop)
+    // Some wait for servers and time-outs: one more leaves no core idle.
+    needs::run(groups, 1, postgres::stop)
 }

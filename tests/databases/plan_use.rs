@@ -9,6 +9,7 @@ use test_support::cluster::fresh_schema;
 use test_support::trials;
 use test_support::trials::Trial;
 
+use crate::contention::rounds;
 use crate::{postgres, sqlite};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -28,7 +29,7 @@ pub(crate) fn trials_with_a_server() -> Vec<Trial> {
 async fn changes_to_a_plan_and_its_deletion_have_one_order_in_a_file() {
     let store: Arc<dyn Store> = Arc::new(sqlite::fresh().await);
 
-    plan_use::all(&[Arc::clone(&store), store], 3).await;
+    plan_use::all(&[Arc::clone(&store), store], rounds(1)).await;
 }
 
 async fn changes_to_a_plan_and_its_deletion_have_one_order_in_a_server() {
@@ -39,7 +40,7 @@ async fn changes_to_a_plan_and_its_deletion_have_one_order_in_a_server() {
         stores.push(Arc::new(options.connections(8).open().await.unwrap()));
     }
 
-    plan_use::all(&stores, 5).await;
+    plan_use::all(&stores, rounds(2)).await;
 }
 
 async fn changes_of_plan_move_the_key_of_a_product_in_a_file() {

@@ -26,9 +26,11 @@ use crate::leaders::{TAKEN_OVER, leader, leaders};
 use crate::running::{Running, folder, until};
 
 /// The kills of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
-const KILLS: u64 = 10;
+const KILLS: u64 = 5;
 /// The subscriptions that are due in each round.
 const DUE: usize = 200;
+/// The periods that eight instances and an embedder ask for; `SUBSCRIPTION_TEST_STEPS` asks for another number.
+const SHARED: u64 = 3_000;
 /// So many that several rounds are left when something happens to the leader.
 const LATER: usize = 600;
 /// The periods that each of them has missed, with the running one.
@@ -53,7 +55,7 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
 }
 
 pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
-    trials![blocking: eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each]
+    trials![blocking: eight_instances_and_an_embedder_ask_for_thousands_of_periods_once_each]
 }
 
 /// A subscription that the server made, to be copied.
@@ -311,13 +313,13 @@ fn two_leaders_after_a_pause_ask_for_no_period_twice() {
     template.audit(&ids, PERIODS);
 }
 
-fn eight_instances_and_an_embedder_ask_for_ten_thousand_periods_once_each() {
+fn eight_instances_and_an_embedder_ask_for_thousands_of_periods_once_each() {
     let mut cluster = Cluster::start(false).unwrap();
     let database = Database::Postgres(cluster.url());
     let template = Template::made_by(start(&database), database.clone());
     let instances: Vec<_> = (0..8).map(|_| start(&database)).collect();
     until("one leads", || leaders(&instances) == 1);
-    let ids = template.add(10_000, 1);
+    let ids = template.add(usize::try_from(seed::steps(SHARED)).unwrap(), 1);
     until("it takes steps", || instances.iter().any(|running| steps(running) > 0));
 
     let (by_embedder, refused) = blocking(embedded(cluster.url()));

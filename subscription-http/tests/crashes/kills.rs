@@ -9,9 +9,10 @@ use test_support::seed;
 use test_support::trials;
 use test_support::trials::Trial;
 
-const ROUNDS: usize = 20;
+/// The kills of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
+const KILLS: u64 = 8;
 /// With `SUBSCRIPTION_TEST_SECONDS`, which says how long each of them takes.
-const LONG_ROUNDS: usize = 10;
+const LONG_ROUNDS: u64 = 10;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking: a_kill_loses_nothing_that_was_answered_sqlite]
@@ -31,7 +32,7 @@ fn a_kill_loses_nothing_that_was_answered_postgres() {
 
 fn a_kill_loses_nothing_that_was_answered(story: &str, database: &Database) {
     let (rng, folder, mut answered) = (seed::rng(story), folder(), 0);
-    let rounds = if seconds().is_some() { LONG_ROUNDS } else { ROUNDS };
+    let rounds = if seconds().is_some() { LONG_ROUNDS } else { seed::steps(KILLS) };
     let mut writers = Writer::some(6, &rng);
     for writer in &mut writers {
         writer.hangs_up = true;

@@ -44,15 +44,18 @@ fn try_again(trouble: &Trouble, _: &mut Connection) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// The outages of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
+const OUTAGES: u64 = 2;
+
 fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
-    const ROUNDS: usize = 3;
+    let outages = seed::steps(OUTAGES);
     let mut cluster = Cluster::start(true).unwrap();
     let (database, rng) = (Database::Postgres(cluster.url()), seed::rng(story));
     let mut writers = Writer::some(6, &rng);
     let server = Running::start(&folder(), &database.url(), &[]);
 
     let (answered, refused) = under_load(&mut writers, server.address, try_again, |progress| {
-        for _ in 0..ROUNDS {
+        for _ in 0..outages {
             some_moment(&rng, progress);
             end(&mut cluster);
             let before = progress.unavailable();
@@ -71,7 +74,7 @@ fn nothing_is_lost(story: &str, end: fn(&mut Cluster)) {
     server.stop();
     audit(&database, &writers);
     println!(
-        "{story}: {ROUNDS} of them, {answered} answered steps, {refused} refused; {}",
+        "{story}: {outages} of them, {answered} answered steps, {refused} refused; {}",
         settled(&writers)
     );
 }

@@ -29,13 +29,16 @@ pub(crate) fn folder() -> PathBuf {
     folder
 }
 
-/// Looks until it is so.
+/// The longest pause between two looks.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
+/// Looks until it is so: often at first, and less often later, because a look takes the time of the servers.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < DEADLINE, "{what}: not in {DEADLINE:?}");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep((begun.elapsed() / 20).clamp(Duration::from_millis(1), PAUSE_MAX));
     }
 }
 

@@ -15,7 +15,8 @@ use test_support::seed;
 use test_support::trials;
 use test_support::trials::Trial;
 
-const ROUNDS: usize = 5;
+/// The stops of a normal run; `SUBSCRIPTION_TEST_STEPS` asks for another number.
+const STOPS: u64 = 3;
 /// How long a server may take to finish what is under way.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -42,11 +43,11 @@ fn a_stop_loses_nothing_and_breaks_no_answer_off_postgres() {
 }
 
 fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, database: &Database) {
-    let (rng, folder) = (seed::rng(story), folder());
+    let (rng, folder, stops) = (seed::rng(story), folder(), seed::steps(STOPS));
     let (mut answered, mut longest) = (0, Duration::ZERO);
     let mut writers = Writer::some(6, &rng);
 
-    for _ in 0..ROUNDS {
+    for _ in 0..stops {
         let server = Running::start(&folder, &database.url(), &[]);
         for writer in &mut writers {
             writer.check(&mut server.connect());
@@ -67,7 +68,7 @@ fn a_stop_loses_nothing_and_breaks_no_answer_off(story: &str, database: &Databas
         audit(database, &writers);
     }
 
-    println!("{story}: {ROUNDS} stops, {answered} answered steps, {longest:?} at the longest");
+    println!("{story}: {stops} stops, {answered} answered steps, {longest:?} at the longest");
 }
 
 fn what_is_under_way_at_a_stop_is_finished_sqlite() {

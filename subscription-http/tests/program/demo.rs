@@ -63,7 +63,7 @@ fn it_fills_a_store_that_a_server_then_shows() {
 fn a_seed_tells_the_same_story_and_another_one_another() {
     let told = |seed: &str| {
         let folder = folder();
-        let flags = ["demo", "--subscriptions", "40", "--until", UNTIL, "--seed", seed];
+        let flags = ["demo", "--subscriptions", "12", "--until", UNTIL, "--seed", seed];
         said(command_in(&folder).args(flags));
         held(&folder)
     };

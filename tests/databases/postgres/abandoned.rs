@@ -196,6 +196,7 @@ async fn a_process_that_freezes_in_a_transaction_loses_its_locks() {
     let waits = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))";
     while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut outsider).await.unwrap() {
         assert!(begun.elapsed() < Duration::from_mins(1), "it never waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
     freeze.send(()).unwrap();

@@ -41,6 +41,7 @@ async fn awaited(backup: &mut PgConnection) {
     let waits = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))";
     while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut *backup).await.unwrap() {
         assert!(begun.elapsed() < DEADLINE, "nobody waits");
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

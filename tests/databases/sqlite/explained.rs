@@ -1,38 +1,28 @@
-//! How SQLite finds its lists among a million subscriptions.
-//!
-//! It tells for every statement whether it would use an index; the time tells the rest.
+//! The query plans of SQLite: which index each statement of the store uses, and what a write rewrites.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use subscription_core::accounts::Session;
-use subscription_core::accounts::User;
-use subscription_core::store::{
-    Collection, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions, EmailKey, Key,
-    PaymentQuery, Position, Query, SessionQuery, SortKey, Store as _, StoreExt as _, UniqueValue,
-    UserFilter, UserQuery,
-};
-use subscription_core::subscriptions::Subscription;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, Row as _, SqliteConnection};
+use subscription_core::accounts::{Session, User};
 use subscription_core::billing::{Billing, Policy};
 use subscription_core::store::{
-    EventQuery, PageLimit, SqliteOptions, SqliteStore, SubscriptionFilter, SubscriptionQuery,
+    Collection, DocumentFilter, DocumentQuery, DuePayments, DueSubscriptions, EmailKey, EventQuery,
+    PageLimit, PaymentQuery, Position, Query, SessionQuery, SortKey, SqliteOptions, Store as _,
+    StoreExt as _, UniqueValue, UserFilter, UserQuery,
 };
+use subscription_core::subscriptions::Subscription;
 use subscription_core::{
     BillingCycle, Clock as _, ManualClock, NewPlan, NewSubscription, PaymentStatus, StepKind,
     SubscriptionService, SystemRandomness, Timestamp, UserId,
 };
-use test_support::million::{
-    COLUMNS, brief, further_pages, is_against_the_grain, lists, lists_of_few, row,
-};
+use test_support::million::{brief, lists_of_few};
 use test_support::service_world::{at, of};
 use test_support::trials;
 use test_support::trials::Trial;
-use tokio::task::JoinSet;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -40,7 +30,6 @@ use crate::folder::folder;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
-        lists_of_a_million_subscriptions_are_found_by_an_index,
         lists_of_one_user_or_one_external_id_are_found_by_its_index,
         users_and_their_sessions_are_found_by_an_index,
         events_of_a_record_are_found_by_an_index,
@@ -55,14 +44,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Many times what a page takes that is found by an index, and far less than looking at all takes.
-const PAGE_MAX: Duration = Duration::from_millis(100);
-/// Where no index fits. The suite of PostgreSQL counts the rows that are looked at.
-const AGAINST_THE_GRAIN_MAX: Duration = Duration::from_mins(1);
-
 /// The words of the statements that are sent while it is there.
 #[derive(Clone, Default)]
-struct Overheard(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Overheard(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Overheard {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -75,7 +59,13 @@ impl io::Write for Overheard {
 }
 
 impl Overheard {
-    fn last(&self) -> String {
+    /// The last statement. It may be heard a little after its rows were read.
+    pub(super) fn last(&self) -> String {
+        let begun = Instant::now();
+        while self.0.lock().unwrap().last() != Some(&b'\n') {
+            assert!(begun.elapsed() < Duration::from_mins(1), "no statement was heard");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let bytes = std::mem::take(&mut *self.0.lock().unwrap());
         let text = String::from_utf8(bytes).unwrap();
         let line: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
@@ -83,51 +73,8 @@ impl Overheard {
     }
 }
 
-async fn fill(to: &mut SqliteConnection) {
-    let indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' \
-                   AND tbl_name = 'subscriptions' AND sql IS NOT NULL";
-    let indexes = sqlx::query(indexes).fetch_all(&mut *to).await.unwrap();
-    let mut steps = vec!["PRAGMA synchronous = off; PRAGMA cache_size = -262144".to_owned()];
-    for index in &indexes {
-        steps.push(format!("DROP INDEX {}", index.get::<String, _>(0)));
-    }
-    let id = |first: &str, last: &str| {
-        format!("unhex(printf('%012x', {first}) || '70008000' || printf('%012x', {last}))")
-    };
-    let row = row(
-        &id("1735689600000 + n * 30000", "n"),
-        &id("1", "n / 2"),
-        &id("1", "CASE WHEN n % 2 = 0 THEN 1 ELSE 2 + n / 2 % 49 END"),
-        |seconds| format!("({seconds}) * 1000000"),
-    );
-    steps.push(format!(
-        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 1000000) \
-         INSERT INTO subscriptions ({COLUMNS}) SELECT {row} FROM numbers"
-    ));
-    for index in &indexes {
-        steps.push(index.get::<String, _>(1));
-    }
-    steps.push("ANALYZE".to_owned());
-    for step in steps {
-        sqlx::raw_sql(AssertSqlSafe(step)).execute(&mut *to).await.unwrap();
-    }
-}
-
-/// Where a statement looks at all that there is. Whether it puts much in order is told by the time: how
-/// SQLite goes about it depends on what is bound.
-async fn detours(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
-    let details = plan(of, statement).await.into_iter();
-    // The table itself is in the order of creation: without a filter it is the index.
-    let scans = |detail: &String| {
-        detail.starts_with("SCAN subscriptions")
-            && !detail.contains("USING")
-            && statement.contains("access_class =")
-    };
-    details.filter(scans).collect()
-}
-
 /// The plan of a statement, a line for each table or index that is read.
-async fn plan(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
+pub(super) async fn plan(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
     let text = format!("EXPLAIN QUERY PLAN {statement}");
     let rows = sqlx::query(AssertSqlSafe(text)).fetch_all(of).await.unwrap();
     let lines: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
@@ -139,129 +86,6 @@ async fn plan(of: &mut SqliteConnection, statement: &str) -> Vec<String> {
     let subquery = first.strip_prefix("CO-ROUTINE ").unwrap_or_else(|| panic!("{lines:?}"));
     assert_eq!(last.strip_prefix("SCAN "), Some(subquery), "{lines:?}");
     plan.to_vec()
-}
-
-async fn time(store: &SqliteStore, page: &SubscriptionQuery, max: Duration) -> Duration {
-    let mut best = Duration::MAX;
-    // Whatever else the machine does, once in so many times it leaves us alone; a page that is slow by
-    // itself is slow each time.
-    for _ in 0..40 {
-        let start = Instant::now();
-        store.list_as::<Subscription>(page.clone()).await.unwrap();
-        best = best.min(start.elapsed());
-        if best < max {
-            break;
-        }
-    }
-    best
-}
-
-async fn lists_of_a_million_subscriptions_are_found_by_an_index() {
-    let file = folder().join("store.db");
-    SqliteOptions::file(&file).relaxed().open().await.unwrap().close().await;
-    let mut outsider: SqliteConnection =
-        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let start = Instant::now();
-    fill(&mut outsider).await;
-    println!("a million subscriptions were made in {:?}", start.elapsed());
-    let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
-
-    let start = Instant::now();
-    let (mut wrong, mut asked) = (Vec::new(), 0);
-    let (mut longest, mut longest_against) = (Duration::ZERO, Duration::ZERO);
-    // Of those for which no index fits a few will do: they take long.
-    let (mut against, with): (Vec<_>, Vec<_>) = lists().into_iter().partition(is_against_the_grain);
-    against.retain(|list| {
-        let SubscriptionFilter { subscription_plan_id, statuses, is_active, .. } = &list.filter;
-        subscription_plan_id.is_none() && is_active.is_none() && statuses.len() == 1
-    });
-    for first in with.into_iter().chain(against) {
-        let mut pages: Vec<(&str, SubscriptionQuery)> = vec![("first", first.clone())];
-        pages.extend(further_pages(&store, &first).await);
-        for (name, page) in pages {
-            let against = is_against_the_grain(&page);
-            let (max, longest) = if against {
-                (AGAINST_THE_GRAIN_MAX, &mut longest_against)
-            } else {
-                (PAGE_MAX, &mut longest)
-            };
-            let took = time(&store, &page, max).await;
-            let statement = overheard.last();
-            let detours = detours(&mut outsider, &statement).await;
-            asked += 1;
-            *longest = (*longest).max(took);
-            if took > max || (!against && !detours.is_empty()) {
-                wrong.push(format!("{name} page of {}: {took:?}, {detours:?}", brief(&page)));
-            }
-        }
-    }
-    println!("{asked} pages were read in {:?}, none in more than {longest:?}", start.elapsed());
-    println!("but spans of renewals in the order of creation in up to {longest_against:?}");
-    assert!(wrong.is_empty(), "{} pages:\n{}", wrong.len(), wrong.join("\n"));
-    let slow = lists().into_iter().find(is_against_the_grain).unwrap();
-    short_reads_do_not_wait_for_lists_whose_callers_left(&store, &slow).await;
-    short_reads_do_not_wait_for_slow_lists(Arc::new(store), slow).await;
-}
-
-/// SQLite continues with the statement of a caller who leaves, and the connection is busy until its end.
-async fn short_reads_do_not_wait_for_lists_whose_callers_left(
-    store: &SqliteStore,
-    slow: &SubscriptionQuery,
-) {
-    let list = || store.list_as::<Subscription>(slow.clone());
-    let start = Instant::now();
-    list().await.unwrap();
-    let alone = start.elapsed();
-    let mut shortest = Duration::MAX;
-    for _ in 0..5 {
-        for _ in 0..8 {
-            tokio::time::timeout(Duration::from_millis(1), list()).await.ok();
-        }
-        let start = Instant::now();
-        store.get(&Key::Plan(uuid::Uuid::max().into())).await.unwrap();
-        shortest = shortest.min(start.elapsed());
-        list().await.unwrap();
-    }
-
-    println!("a read by id takes {shortest:?} beside lists whose callers left; a list {alone:?}");
-    assert!(shortest < alone / 2, "{shortest:?} of {alone:?}");
-}
-
-/// As many callers of a slow list as there are connections leave some to others.
-async fn short_reads_do_not_wait_for_slow_lists(store: Arc<SqliteStore>, slow: SubscriptionQuery) {
-    let ended = Arc::new(AtomicUsize::new(0));
-    let mut callers = JoinSet::new();
-    for _ in 0..8 {
-        let store = Arc::clone(&store);
-        let slow = slow.clone();
-        let ended = Arc::clone(&ended);
-        callers.spawn(async move {
-            loop {
-                store.list_as::<Subscription>(slow.clone()).await.unwrap();
-                ended.fetch_add(1, Ordering::Relaxed);
-            }
-        });
-    }
-    let read = || ended.load(Ordering::Relaxed);
-    while read() < 8 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-
-    let mut beside = 0;
-    for _ in 0..20 {
-        let before = read();
-        store.get(&Key::Plan(uuid::Uuid::max().into())).await.unwrap();
-        beside += usize::from(read() == before);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-
-    println!("{beside} of 20 reads by id ended while no slow list did");
-    // The others waited for the end of a list, or a list ended beside them.
-    assert!(beside >= 10, "{beside} of 20");
 }
 
 /// The database has no statistics, as no program of ours collects any: its planner then goes by the form

@@ -30,19 +30,21 @@ async fn w5_a_late_answer_counts_and_none_does_after_the_time_of_a_try() {
     let informs = b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec();
     receiver.replies("/informs", Reply::Endless(informs.clone(), informs));
 
-    for (path, outcome, takes_all) in [
-        ("/late", DeliveryResult::answered(200), false),
-        ("/too-late", DeliveryResult::TimedOut, true),
-        ("/never", DeliveryResult::TimedOut, true),
-        ("/half", DeliveryResult::TimedOut, true),
-        ("/informs", DeliveryResult::TimedOut, true),
-        // The status counts, though the body never ends.
-        ("/body", DeliveryResult::answered(200), true),
-    ] {
+    let check = async |path: &str, outcome, takes_all: bool| {
         let begun = Instant::now();
         assert_eq!(send(&client, &receiver.url(path)).await, outcome, "{path}");
         assert!(!takes_all || begun.elapsed() >= IN_ALL, "{path}");
-    }
+    };
+    // At once: they mostly wait.
+    tokio::join!(
+        check("/late", DeliveryResult::answered(200), false),
+        check("/too-late", DeliveryResult::TimedOut, true),
+        check("/never", DeliveryResult::TimedOut, true),
+        check("/half", DeliveryResult::TimedOut, true),
+        check("/informs", DeliveryResult::TimedOut, true),
+        // The status counts, though the body never ends.
+        check("/body", DeliveryResult::answered(200), true),
+    );
 
     // The connections of tries that were given up are closed.
     receiver.until(|seen| seen.closed >= 5).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::MemoryStore;
+use test_support::seed::{meet_all_states, seeds, steps};
 use test_support::simulation::accounts::random_accounts;
 use test_support::simulation::accounts::world::AccountSimulation;
 use test_support::simulation::broken::{Breakage, BrokenStore};
@@ -12,18 +13,17 @@ use super::{BREAKAGES_SEEN, in_memory};
 
 #[tokio::test]
 async fn random_accounts_keep_every_invariant() {
-    random_accounts(in_memory, 8, 400).await;
+    random_accounts(in_memory, 4, 400).await;
 }
+
+/// The seed that met everything last, to save the search. If it no longer does, the first twelve seeds must. A run that
+/// tries many seeds goes through all of them, and nothing else may be met.
+const SEED_OF_ALL: u64 = 11;
 
 /// A simulation that never gets into trouble would keep every invariant as well.
 #[tokio::test]
 async fn random_accounts_meet_every_refusal() {
-    let mut met = BTreeSet::new();
-    for seed in 1..=12 {
-        met.extend(AccountSimulation::seeded(seed).await.run(400).await.expect("a sound run").met);
-    }
-
-    let expected = [
+    let expected = BTreeSet::from([
         "account_exists",
         "account_not_found",
         "client_exists",
@@ -42,17 +42,28 @@ async fn random_accounts_meet_every_refusal() {
         "token_expired",
         "token_invalid",
         "validation_failed",
-    ];
-    assert_eq!(met, expected.into());
+    ]);
+
+    let is_long = meet_all_states(&seeds(0));
+    let mut met = BTreeSet::new();
+    for seed in [SEED_OF_ALL].into_iter().chain(1..=12) {
+        met.extend(AccountSimulation::seeded(seed).await.run(400).await.expect("a sound run").met);
+        if !is_long && met == expected {
+            break;
+        }
+    }
+
+    assert_eq!(met, expected);
 }
 
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_life_of_accounts_reads_no_more_than_one_of_a_short_life() {
-    let short = AccountSimulation::seeded(1).await.run(1_000).await.expect("a sound run").read;
-    let long = AccountSimulation::seeded(1).await.run(2_000).await.expect("a sound run").read;
+    let steps = u32::try_from(steps(500)).unwrap();
+    let short = AccountSimulation::seeded(1).await.run(steps).await.expect("a sound run").read;
+    let long = AccountSimulation::seeded(1).await.run(2 * steps).await.expect("a sound run").read;
 
-    assert!(long <= short * 2 * 3 / 2, "{short} records in 1,000 steps, {long} in 2,000");
+    assert!(long <= short * 2 * 3 / 2, "{short} records in {steps} steps, {long} in twice as many");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use test_support::seed::{seeds, steps};
+use test_support::seed::{meet_all_states, seeds, steps};
 use test_support::simulation::billing::broken::Fault;
 use test_support::simulation::billing::invariants::{self, NOTHING_DUE_RESTS};
 use test_support::simulation::billing::twins;
@@ -14,9 +14,12 @@ use super::in_memory;
 /// How many runs look for a fault. The first that finds it is the last.
 const RUNS_MAX: u64 = 60;
 
+/// The seed that found last what waits for ever, to save the search: of other faults most are found by the first.
+const SEED_OF_A_WAIT: u64 = 35;
+
 #[tokio::test]
 async fn random_lives_by_the_clock_keep_every_invariant() {
-    for seed in seeds(10) {
+    for seed in seeds(5) {
         let steps = u32::try_from(steps(400)).unwrap_or(u32::MAX);
         if let Err(failure) =
             BillingSimulation::over(in_memory().await, seed).await.run(steps).await
@@ -28,7 +31,7 @@ async fn random_lives_by_the_clock_keep_every_invariant() {
 
 #[tokio::test]
 async fn a_life_that_is_advanced_late_is_billed_as_one_that_is_advanced_in_time() {
-    for seed in seeds(10) {
+    for seed in seeds(5) {
         let compared = twins::late_is_punctual(seed, None).await;
         assert!(compared.is_ok(), "{}", compared.unwrap_err());
     }
@@ -36,7 +39,7 @@ async fn a_life_that_is_advanced_late_is_billed_as_one_that_is_advanced_in_time(
 
 #[tokio::test]
 async fn a_price_times_a_quantity_asks_for_what_their_product_asks_for() {
-    for seed in seeds(10) {
+    for seed in seeds(5) {
         let compared = twins::quantity_multiplies(seed, None).await;
         assert!(compared.is_ok(), "{}", compared.unwrap_err());
     }
@@ -44,7 +47,7 @@ async fn a_price_times_a_quantity_asks_for_what_their_product_asks_for() {
 
 #[tokio::test]
 async fn a_discount_changes_no_period_and_reduces_its_first_ones() {
-    for seed in seeds(10) {
+    for seed in seeds(5) {
         let compared = twins::discounted_twin(seed, None).await;
         assert!(compared.is_ok(), "{}", compared.unwrap_err());
     }
@@ -98,7 +101,8 @@ async fn a_planted_fault_is_found_by_each_invariant() {
     ];
     for (fault, invariant) in cases {
         let mut found = false;
-        for seed in 1..=RUNS_MAX {
+        let first = (fault == Fault::WaitsForEver).then_some(SEED_OF_A_WAIT);
+        for seed in first.into_iter().chain(1..=RUNS_MAX) {
             let run = BillingSimulation::broken(fault, invariant, seed).await.run(400).await;
             found = run.is_err();
             if found {
@@ -136,18 +140,14 @@ async fn a_planted_fault_is_found_where_lives_are_compared() {
     }
 }
 
+/// The seeds that met everything last, to save the search. If they no longer do, the first 24 seeds must. A run that
+/// tries many seeds goes through all of them, and nothing else may be met.
+const SEEDS_OF_ALL: [u64; 2] = [4, 5];
+
 /// A simulation that never gets into trouble would keep every invariant as well.
 #[tokio::test]
 async fn random_lives_by_the_clock_meet_every_refusal_and_kind_of_plan_change() {
-    let (mut met, mut changes) = (BTreeSet::new(), BTreeSet::new());
-    for seed in 1..=24 {
-        let run = BillingSimulation::over(in_memory().await, seed).await.run(800).await;
-        let ran = run.expect("a sound run");
-        met.extend(ran.met);
-        changes.extend(ran.changes);
-    }
-
-    let expected = [
+    let expected_refusals = BTreeSet::from([
         "change_scheduled",
         "currency_mismatch",
         "discount_exists",
@@ -161,9 +161,8 @@ async fn random_lives_by_the_clock_meet_every_refusal_and_kind_of_plan_change() 
         "quote_changed",
         "store_unavailable",
         "validation_failed",
-    ];
-    assert_eq!(met, expected.into());
-    let expected = [
+    ]);
+    let expected_changes = BTreeSet::from([
         "as agreed",
         "as agreed before",
         "asked for",
@@ -187,6 +186,21 @@ async fn random_lives_by_the_clock_meet_every_refusal_and_kind_of_plan_change() 
         "to one_time",
         "within the period",
         "without proration",
-    ];
-    assert_eq!(changes, expected.into());
+    ]);
+
+    let is_long = meet_all_states(&seeds(0));
+    let mut met = BTreeSet::new();
+    let mut changes = BTreeSet::new();
+    for seed in SEEDS_OF_ALL.into_iter().chain(1..=24) {
+        let run = BillingSimulation::over(in_memory().await, seed).await.run(800).await;
+        let ran = run.expect("a sound run");
+        met.extend(ran.met);
+        changes.extend(ran.changes);
+        if !is_long && met == expected_refusals && changes == expected_changes {
+            break;
+        }
+    }
+
+    assert_eq!(met, expected_refusals);
+    assert_eq!(changes, expected_changes);
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use subscription_core::{MemoryStore, Store};
+use test_support::seed::steps;
 use test_support::simulation::broken::{Breakage, BrokenStore};
 use test_support::simulation::world::ServiceSimulation;
 use test_support::simulation::{actors_at_once, concurrent, random_lives};
@@ -29,7 +30,7 @@ async fn in_memory() -> Arc<dyn Store> {
 
 #[tokio::test]
 async fn random_lives_keep_every_invariant() {
-    random_lives(in_memory, 6, 1_000).await;
+    random_lives(in_memory, 3, 1_000).await;
 }
 
 /// A simulation that never gets into trouble would keep every invariant as well.
@@ -63,21 +64,22 @@ async fn random_lives_meet_every_refusal() {
 /// On one thread a seed repeats the order of everything, the turns of the tasks too.
 #[tokio::test]
 async fn actors_at_once_keep_every_invariant() {
-    actors_at_once(in_memory, 12, 120).await;
+    actors_at_once(in_memory, 6, 120).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn actors_on_several_threads_keep_every_invariant() {
-    actors_at_once(in_memory, 12, 120).await;
+    actors_at_once(in_memory, 6, 120).await;
 }
 
 /// So that a run of any length can be waited for.
 #[tokio::test]
 async fn a_step_of_a_long_run_reads_no_more_than_one_of_a_short_run() {
-    let short = ServiceSimulation::seeded(1).run(2_000).await.expect("a sound run").read;
-    let long = ServiceSimulation::seeded(1).run(4_000).await.expect("a sound run").read;
+    let steps = u32::try_from(steps(1_000)).unwrap();
+    let short = ServiceSimulation::seeded(1).run(steps).await.expect("a sound run").read;
+    let long = ServiceSimulation::seeded(1).run(2 * steps).await.expect("a sound run").read;
 
-    assert!(long <= short * 2 * 3 / 2, "{short} records in 2,000 steps, {long} in 4,000");
+    assert!(long <= short * 2 * 3 / 2, "{short} records in {steps} steps, {long} in twice as many");
 }
 
 #[tokio::test]

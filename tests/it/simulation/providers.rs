@@ -18,7 +18,7 @@ use test_support::simulation::providers::world::ProviderSimulation;
 const RUNS_MAX: u64 = 40;
 
 async fn followed(kind: ProviderKind) {
-    for seed in seeds(10) {
+    for seed in seeds(5) {
         let steps = u32::try_from(steps(300)).unwrap_or(u32::MAX);
         let store = Arc::new(MemoryStore::default());
         if let Err(failure) = ProviderSimulation::over(store, kind, seed).await.run(steps).await {
@@ -40,7 +40,7 @@ async fn random_lives_at_lemon_squeezy_are_followed_in_any_order_of_webhooks() {
 #[tokio::test]
 async fn a_sync_makes_up_for_an_api_that_lagged() {
     for kind in ProviderKind::ALL {
-        for seed in seeds(10) {
+        for seed in seeds(3) {
             let run = ProviderSimulation::lagging(kind, seed).await.run(300).await;
             assert!(run.is_ok(), "{}", run.unwrap_err());
         }

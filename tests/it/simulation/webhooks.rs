@@ -30,7 +30,7 @@ const STATES: [&str; 8] = [
 #[tokio::test]
 async fn random_lives_are_sent_to_receivers_that_come_and_go() {
     let mut met = BTreeSet::new();
-    let seeds = seeds(10);
+    let seeds = seeds(5);
     let is_whole = meet_all_states(&seeds) && steps(0) == 0;
     for seed in seeds {
         match WebhookSimulation::new(seed).run(steps(400)).await {

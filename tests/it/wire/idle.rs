@@ -93,7 +93,7 @@ async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
         ("a path that is not, in chunks", post("/nowhere", &coded), &chunk, end),
         ("chunks that are waited for", post("/subscription-plans", &coded), &chunk, end),
     ];
-    for (case, head, begins, ends) in cases {
+    let check = async |(case, head, begins, ends): (&str, String, &str, &str)| {
         let mut raw = wire.connect().await;
         raw.send(get("/health/live")).await;
         assert_eq!(raw.answer().await.status, 200, "{case}");
@@ -106,7 +106,10 @@ async fn a_body_that_nobody_read_is_never_taken_for_a_request() {
         let back = raw.rest().await;
         assert!(answers(&back) <= 1, "{case}: {back}");
         assert!(!back.contains("hidden"), "{case}: {back}");
-    }
+    };
+    // At once: they mostly wait.
+    let [one, two, three, four, five] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four), check(five));
     wire.lives("unread bodies").await;
 }
 
@@ -224,12 +227,7 @@ async fn http_2_is_known_by_its_greeting_however_it_arrives() {
 #[tokio::test]
 async fn what_begins_like_http_2_and_is_not_is_answered_or_refused_as_http_1() {
     let wire = Wire::new().await;
-    for (case, request, status) in [
-        ("POST", post_plan("alike"), "HTTP/1.1 201 "),
-        ("PUT", get("/health/live").replace("GET", "PUT"), "HTTP/1.1 405 "),
-        ("PRI", get("/health/live").replace("GET", "PRI"), "HTTP/1.1 405 "),
-        ("another version", "PRI * HTTP/3.0\r\n\r\nSM\r\n\r\n".into(), "HTTP/1.1 400 "),
-    ] {
+    let check = async |case: &str, request: String, status: &str| {
         let mut raw = wire.connect().await;
         raw.stream.set_nodelay(true).unwrap();
         for byte in request.bytes() {
@@ -240,5 +238,12 @@ async fn what_begins_like_http_2_and_is_not_is_answered_or_refused_as_http_1() {
         let back = raw.rest().await;
 
         assert!(back.starts_with(status), "{case}: {back}");
-    }
+    };
+    // At once: they mostly wait.
+    tokio::join!(
+        check("POST", post_plan("alike"), "HTTP/1.1 201 "),
+        check("PUT", get("/health/live").replace("GET", "PUT"), "HTTP/1.1 405 "),
+        check("PRI", get("/health/live").replace("GET", "PRI"), "HTTP/1.1 405 "),
+        check("another version", "PRI * HTTP/3.0\r\n\r\nSM\r\n\r\n".into(), "HTTP/1.1 400 "),
+    );
 }

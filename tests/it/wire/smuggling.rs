@@ -134,19 +134,22 @@ async fn bare_line_feeds_never_make_a_second_request() {
         ("in a value", "GET /health/live HTTP/1.1\r\nHost: localhost\r\nx-a: b\n\nGET".into(), 1),
         ("in the request line", "GET /health\n/live HTTP/1.1\r\nHost: localhost\r\n\r\n".into(), 1),
     ];
-    for (case, request, most) in cases {
+    let check = async |(case, request, most): (&str, String, usize)| {
         let back = wire.throw(request).await;
 
         assert!(answers(&back) <= most, "{case}: {back}");
         wire.lives(case).await;
-    }
+    };
+    // At once: they mostly wait.
+    let [one, two, three, four] = cases;
+    tokio::join!(check(one), check(two), check(three), check(four));
 }
 
 #[tokio::test]
 async fn what_follows_a_body_is_a_request_of_its_own_and_nothing_else_is() {
     let wire = Wire::new().await;
     // The body of a route that takes none, and of one that is refused before its body is looked at.
-    for path in ["/health/live", "/nowhere", "/subscription-plans"] {
+    let check = async |path: &str| {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{HIDDEN}",
             HIDDEN.len()
@@ -160,7 +163,9 @@ async fn what_follows_a_body_is_a_request_of_its_own_and_nothing_else_is() {
 
         assert!(!back.contains("hidden"), "{path}: {back}");
         assert!(back.is_empty() || back.starts_with("HTTP/1.1 200"), "{path}: {back}");
-    }
+    };
+    // At once: they mostly wait.
+    tokio::join!(check("/health/live"), check("/nowhere"), check("/subscription-plans"));
 }
 
 #[tokio::test]

@@ -37,12 +37,18 @@ pub fn run<const N: usize>(
         let group = group.into_iter().flatten();
         trials.extend(group.map(|trial| ignored.for_reason(reason.as_deref(), trial)));
     }
+    let done = libtest_mimic::run(&arguments(more), trials);
+    stop();
+    ignored.exit(&done)
+}
+
+/// The arguments of this process. Unless they say otherwise, the number of tests that run at once is the number of cores
+/// plus `more`.
+pub fn arguments(more: usize) -> Arguments {
     let mut arguments = Arguments::from_args();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.test_threads.get_or_insert(cores + more);
-    let done = libtest_mimic::run(&arguments, trials);
-    stop();
-    ignored.exit(&done)
+    arguments
 }
 
 /// The number of ignored tests for each reason.

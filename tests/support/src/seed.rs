@@ -48,6 +48,16 @@ pub fn steps(by_default: u64) -> u64 {
     number("SUBSCRIPTION_TEST_STEPS").unwrap_or(by_default)
 }
 
+/// Every `by_default`-th of these cases, beginning at a random one, so that each run takes others. With
+/// `SUBSCRIPTION_TEST_STEPS`, every case.
+pub fn sample<T>(cases: Vec<T>, by_default: usize) -> Vec<T> {
+    if number("SUBSCRIPTION_TEST_STEPS").is_some() {
+        return cases;
+    }
+    let first = rng("sample").below(by_default);
+    cases.into_iter().skip(first).step_by(by_default).collect()
+}
+
 fn asked_for() -> Option<u64> {
     number("SUBSCRIPTION_TEST_SEED")
 }

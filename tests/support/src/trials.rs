@@ -1,6 +1,11 @@
 //! Tests as values, for suites that decide at run time which of their tests can run.
+//!
+//! If `SUBSCRIPTION_TEST_TIMES` is set, each test prints how long it took.
+
+#![expect(clippy::print_stdout, reason = "the times of tests are for the reader of the output")]
 
 use std::sync::Arc;
+use std::time::Instant;
 
 pub use libtest_mimic::Trial;
 use subscription_core::Store;
@@ -11,17 +16,26 @@ pub fn trial<F: Future<Output = ()>>(
     name: impl Into<String>,
     run: impl FnOnce() -> F + Send + 'static,
 ) -> Trial {
-    Trial::test(name, move || {
+    timed(name, move || {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(2).enable_all().build().unwrap().block_on(run());
-        Ok(())
     })
 }
 
 /// A test that needs no async runtime.
 pub fn blocking(name: impl Into<String>, run: fn()) -> Trial {
-    Trial::test(name, move || {
+    timed(name, run)
+}
+
+/// A test that prints how long it took, if `SUBSCRIPTION_TEST_TIMES` is set.
+fn timed(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let begun = Instant::now();
         run();
+        if std::env::var_os("SUBSCRIPTION_TEST_TIMES").is_some() {
+            println!("{:.2} s: {name}", begun.elapsed().as_secs_f64());
+        }
         Ok(())
     })
 }

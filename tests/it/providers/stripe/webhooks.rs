@@ -185,14 +185,23 @@ fn hostile() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The least time that a reading takes of several: other tests run at the same time.
+/// The least time that a reading takes of ten: other tests run at the same time.
 fn least_time(read: impl Fn()) -> Duration {
-    let time = |_| {
+    time_below(Duration::ZERO, read)
+}
+
+/// The time of the first reading of ten that takes less than `max`, or the least time of all.
+fn time_below(max: Duration, read: impl Fn()) -> Duration {
+    let mut least = Duration::MAX;
+    for _ in 0..10 {
         let began = Instant::now();
         read();
-        began.elapsed()
-    };
-    (0..10).map(time).min().unwrap()
+        least = least.min(began.elapsed());
+        if least < max {
+            break;
+        }
+    }
+    least
 }
 
 /// A webhook of nearly a megabyte.
@@ -213,7 +222,7 @@ fn a_hostile_body_is_refused_as_fast_as_an_honest_one_is_read() {
         let read = webhook(ProviderKind::Stripe, &body);
 
         assert!(matches!(read, Webhook::Unreadable { .. }), "{read:?}");
-        let took = least_time(|| drop(webhook(ProviderKind::Stripe, &body)));
+        let took = time_below(10 * honest, || drop(webhook(ProviderKind::Stripe, &body)));
         let shown = String::from_utf8_lossy(&body[..body.len().min(80)]);
         assert!(took < 10 * honest, "{took:?} for {shown}, {honest:?} for an honest one");
     }
@@ -227,8 +236,8 @@ fn a_large_honest_body_is_read_fast() {
     let read = webhook(ProviderKind::Stripe, body.as_bytes());
 
     assert_eq!(read, hint("invoice.paid", ObjectKind::Invoice, "in_1"));
-    let took = least_time(|| drop(webhook(ProviderKind::Stripe, body.as_bytes())));
     let parsed = least_time(|| drop(serde_json::from_str::<Value>(&body)));
+    let took = time_below(10 * parsed, || drop(webhook(ProviderKind::Stripe, body.as_bytes())));
     assert!(took < 10 * parsed, "{took:?}, {parsed:?} for JSON alone");
 }
 

@@ -7,5 +7,6 @@ pub mod broken;
 mod commits;
 pub mod invariants;
 pub mod races;
+mod shop;
 mod worker;
 pub mod world;

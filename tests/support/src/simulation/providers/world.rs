@@ -7,24 +7,22 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use subscription_core::providers::{
-    EventFilter, EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderAccount,
-    ProviderKind, Reason, Received, SyncCounts, SyncKind,
+    EventState, ListedEvent, ObjectKind, ObjectRef, PauseMeans, ProviderKind, Reason, Received,
+    SyncCounts, SyncKind,
 };
-use subscription_core::store::{PageLimit, PaymentQuery, SubscriptionQuery};
+use subscription_core::store::{PageLimit, PaymentQuery};
 use subscription_core::{
-    Amount, BillingCycle, Clock as _, ManualClock, MemoryStore, NewPlan, Payment, SeededRandomness,
-    Slug, Store, Subscription, SubscriptionChanges, SubscriptionService, UserId,
+    Clock as _, ManualClock, MemoryStore, Payment, SeededRandomness, Store, SubscriptionChanges,
+    SubscriptionService, UserId,
 };
 
 use super::broken::Fault;
 use super::commits::Commits;
 use super::invariants::{AT_THE_END, COMMITS_SHOW_STATES_OF_THEIR_TIME, End, Records};
+use super::shop::{all_subscriptions, key, listed, plans, seconds, source, started};
 use super::worker::{Common, Done, POLLS_MAX, Task, Worker, finish, poll};
-use crate::fake_provider::{
-    Account, Courier, Event, History, ONE_TIME, PRICES, SECRET, hex, shared,
-};
+use crate::fake_provider::{Account, Courier, Event, History, SECRET, shared};
 use crate::rng::Rng;
 use crate::simulation::invariants::Broken;
 use crate::simulation::world::Failure;
@@ -545,90 +543,6 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         if let Some(event) = self.event.take() {
             shared(&self.account).outbox.push(event);
-        }
-    }
-}
-
-fn source() -> Slug {
-    "shop".parse().unwrap()
-}
-
-fn seconds(clock: &ManualClock) -> i64 {
-    let micros = clock.now().since("1970-01-01T00:00:00.000000Z".parse().unwrap());
-    i64::try_from(micros.as_secs()).unwrap()
-}
-
-fn started(common: &Common, rng: &Rng, pause: PauseMeans) -> Worker {
-    let kind = shared(&common.account).kind;
-    Worker::start(common, rng, |source: ProviderAccount| {
-        // Two prices are mapped by the settings, the other prices by the variants and the product of a plan.
-        let plans = PRICES[..2].iter().map(|price| (price.id(kind), price.slug.parse().unwrap()));
-        source.with_pause(pause).with_any_user(true).with_plans(plans.collect())
-    })
-}
-
-/// The key of an event: the id from the provider, or the hash of the body.
-fn key(kind: ProviderKind, event: &Event) -> String {
-    match kind {
-        ProviderKind::Stripe => {
-            let body: serde_json::Value = serde_json::from_slice(&event.body).unwrap();
-            body["id"].as_str().unwrap().to_owned()
-        }
-        ProviderKind::LemonSqueezy => hex(&Sha256::digest(&event.body)),
-    }
-}
-
-/// Creates a plan for each price except the last. Returns the ids of the plans by slug.
-async fn plans(
-    store: Arc<dyn Store>,
-    clock: &ManualClock,
-    kind: ProviderKind,
-) -> BTreeMap<&'static str, subscription_core::PlanId> {
-    let service = SubscriptionService::builder(store).clock(clock.clone()).build();
-    let mut plans = BTreeMap::new();
-    for (nth, price) in PRICES[..=ONE_TIME].iter().enumerate() {
-        let cycle = match price.months {
-            0 => BillingCycle::ONE_TIME,
-            12 => "yearly".parse().unwrap(),
-            _ => BillingCycle::MONTHLY,
-        };
-        let amount: Amount = price.decimal(price.amount).parse().unwrap();
-        let slug = price.slug.parse().unwrap();
-        let mut plan = NewPlan::new(price.slug.parse().unwrap(), slug, amount, cycle);
-        plan.currency = Some(price.currency.parse().unwrap());
-        match nth {
-            0 | 1 => {}
-            2 => plan.variants = vec![price.id(kind).parse().unwrap()],
-            _ => plan.product_id = Some(price.product(kind).parse().unwrap()),
-        }
-        plans.insert(price.slug, service.create_plan(plan).await.unwrap().id);
-    }
-    plans
-}
-
-/// Reads all events, page by page.
-async fn listed(providers: &subscription_core::providers::Providers) -> Vec<ListedEvent> {
-    let (mut events, mut after) = (Vec::new(), None);
-    loop {
-        let page = providers.events(&EventFilter::default(), after, PageLimit::MAX).await.unwrap();
-        events.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            return events;
-        }
-    }
-}
-
-async fn all_subscriptions(service: &SubscriptionService) -> Vec<Arc<Subscription>> {
-    let (mut all, mut after) = (Vec::new(), None);
-    loop {
-        let mut query = SubscriptionQuery::default().with_limit(PageLimit::MAX);
-        query.after = after;
-        let page = service.subscriptions(query).await.unwrap();
-        all.extend(page.items);
-        after = page.next;
-        if after.is_none() {
-            return all;
         }
     }
 }
