@@ -1,4 +1,4 @@
-//! The server's secret keys, with which the MACs of refresh tokens and client keys are made.
+//! The server's secret keys, with which the MACs of refresh tokens, portal tokens and client keys are made.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub enum BadKey {
 
 /// The server's secret keys, by number. The current key makes MACs; all keys check them.
 ///
-/// The keys protect refresh tokens and the stored hashes of client keys. An attacker who has the database but not the
-/// server's keys can neither forge nor guess a refresh token or a client key.
+/// The keys protect refresh tokens, portal tokens and the stored hashes of client keys. An attacker who has the database
+/// but not the server's keys can neither forge nor guess one of these tokens or a client key.
 #[derive(Debug, Clone)]
 pub struct ServerKeys {
     current: u8,
