@@ -3,6 +3,7 @@
 //!     cargo run --example http_client                          # starts a server itself
 //!     cargo run --example http_client http://127.0.0.1:8080    # calls one in development mode, started
 //!                                                              # with --self-service cancel,resume
+//!                                                              # --portal-url http://localhost:3000/
 //!
 //! Shows what a client in production needs: creates that are safe to retry, lists read page by page,
 //! changes that overwrite nobody else's, and errors handled by their code. At the end it compares its calls
@@ -286,7 +287,7 @@ async fn subscription(client: &mut Client, user: &str, plan: &str, run: &str) ->
     Ok(path)
 }
 
-/// Calls the routes for the signed-in person: access, subscriptions, checkout link, and self-service changes.
+/// Calls the routes for the signed-in person: access, subscriptions, payments, checkout link, and self-service changes.
 async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
     let user = tokens.text("auth_id");
     let path = format!("/me/checkout-link?plan={run}-1");
@@ -303,7 +304,12 @@ async fn me(client: &mut Client, tokens: &Answer, run: &str) -> Result<()> {
         let change = ask(Method::POST, format!("/me/subscriptions/{id}/{verb}"));
         assert_eq!(client.call(change.bearer(tokens)).await?.text("status"), status);
     }
-    println!("me: access, subscriptions, where to pay; cancelled and resumed");
+    // A server redirects the browser to a link. The page there calls without a client.
+    let link = client.call(ask(Method::POST, format!("/users/{user}/portal-links"))).await?;
+    let token = link.text("url").split_once("#token=").ok_or("a link has no token")?.1;
+    let payments = get("/me/payments").header("authorization", format!("Bearer {token}"));
+    client.call(payments).await?;
+    println!("me: access, subscriptions, payments, where to pay; cancelled and resumed");
     Ok(())
 }
 
@@ -444,8 +450,8 @@ async fn server() -> Result<String> {
     let identities = Arc::new(DevelopmentIdentities);
     let auth = Authentication::builder(service.clone(), identities, keys, server_keys).build();
     let api = Api::builder(service, auth, vec![3; 32].into()).believe_every_client();
-    let api =
-        api.billing(billing).self_service(&[SelfService::Cancel, SelfService::Resume]).build();
+    let api = api.billing(billing).self_service(&[SelfService::Cancel, SelfService::Resume]);
+    let api = api.portal("http://localhost:3000/".parse::<url::Url>()?).build();
     let server = Server::bind(api, ([127, 0, 0, 1], 0).into(), Limits::default()).await?;
     let url = format!("http://{}", server.address()?);
     tokio::spawn(server.run(std::future::pending()));

@@ -193,14 +193,14 @@ export class Subscriptions {
     entitlement: (user_id: string, query?: Query<"/users/{user_id}/entitlement">) => this.call("GET", "/users/{user_id}/entitlement", { path: { user_id }, query }),
     payments: (user_id: string, query?: Query<"/users/{user_id}/payments">, extra?: Extra) => this.#all("/users/{user_id}/payments", { path: { user_id }, query, ...extra }),
     sessions: (user_id: string) => this.call("GET", "/users/{user_id}/sessions", { path: { user_id } }),
-    revokeSessions: this.#verb("/users/{user_id}/revoke-sessions"),
+    revokeSessions: this.#verb("/users/{user_id}/revoke-sessions"), portalLink: (user_id: string) => this.call("POST", "/users/{user_id}/portal-links", { path: { user_id } }),
   };
   readonly me = {
     entitlement: (query?: Query<"/me/entitlement">) => this.call("GET", "/me/entitlement", { query }),
     subscriptions: (query?: Query<"/me/subscriptions">) => this.#all("/me/subscriptions", { query }),
+    payments: (query?: Query<"/me/payments">) => this.#all("/me/payments", { query }),
     checkoutLink: (plan: string) => this.call("GET", "/me/checkout-link", { query: { plan } }),
-    cancel: this.#verb("/me/subscriptions/{id}/cancel"),
-    resume: this.#verb("/me/subscriptions/{id}/resume"),
+    cancel: this.#verb("/me/subscriptions/{id}/cancel"), resume: this.#verb("/me/subscriptions/{id}/resume"),
   };
   readonly events = {
     list: (query?: Query<"/events">, extra?: Extra) => this.call("GET", "/events", { query, ...extra }),

@@ -1,4 +1,5 @@
-//! The server's secret keys, with which the MACs of refresh tokens, client keys and webhook secrets are made.
+//! The server's secret keys, with which the MACs of refresh tokens, portal tokens, client keys and webhook secrets are
+//! made.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ pub enum BadKey {
 
 /// The server's secret keys, by number. The current key makes MACs; all keys check them.
 ///
-/// The keys protect refresh tokens, the stored hashes of client keys, and the secrets of webhook endpoints. An attacker
-/// who has the database but not the server's keys can neither forge nor guess any of them.
+/// The keys protect refresh tokens, portal tokens, the stored hashes of client keys, and the secrets of webhook
+/// endpoints. An attacker who has the database but not the server's keys can neither forge nor guess any of them.
 #[derive(Debug, Clone)]
 pub struct ServerKeys {
     current: u8,

@@ -29,6 +29,8 @@ named_enum! {
         UsersRead = "users:read",
         /// Revoke the sessions of users.
         UsersWrite = "users:write",
+        /// Make links with which users manage their subscriptions.
+        PortalWrite = "portal:write",
         /// Read the feed of events.
         EventsRead = "events:read",
         /// Read the events of payment providers.

@@ -11,6 +11,7 @@ mod identity;
 mod input;
 mod jws;
 mod keys;
+mod portal_token;
 mod provider;
 mod refresh;
 mod refresh_token;
@@ -38,6 +39,7 @@ pub use identity::{
 pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed};
 pub use keys::{KeyRing, SigningKey};
+pub use portal_token::PORTAL_LIFETIME;
 pub use provider::{IntrospectedIdentities, OidcIdentities};
 pub use refresh::RefreshWindows;
 pub use sign_in::{SignIn, SignedIn};

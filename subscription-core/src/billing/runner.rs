@@ -21,6 +21,9 @@ use crate::store::{
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
+/// The number of steps in which the next charge is looked for. A subscription that costs nothing has no such step.
+const STEPS_TO_CHARGE: usize = 24;
+
 /// Takes the due steps of subscriptions that the clock manages: see [`Billing::advance`].
 ///
 /// `Billing` starts no task. Call [`advance`](Self::advance) from a loop, a scheduler or a test; any number of
@@ -243,6 +246,16 @@ impl Billing {
         found.extend(retries.into_iter().filter(|retry| retry.at > after && retry.at <= until));
         found.sort_by_key(|step| step.at);
         Ok((found, next.is_some()))
+    }
+
+    /// The next payment that the clock will request for a subscription, if every payment is made at once. `None` if
+    /// none of the next 24 steps requests a payment, and if the clock does not manage the subscription.
+    pub fn next_charge(&self, subscription: &Subscription) -> Option<PaymentRequest> {
+        if subscription.managed_by != ManagedBy::Clock {
+            return None;
+        }
+        let upcoming = steps(subscription.clone(), &self.policy, Timestamp::MAX);
+        upcoming.take(STEPS_TO_CHARGE).find_map(|step| step.outcome.ask)
     }
 
     /// The retries of the payments that have failed, as if each retry failed, and the end of the dunning. Retries

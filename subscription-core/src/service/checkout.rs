@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
-
 use super::{SubscriptionService, found};
 use crate::accounts::User;
 use crate::error::{Conflict, Error};
@@ -13,7 +10,7 @@ use crate::store::StoreExt as _;
 use crate::values::{Slug, UserId};
 
 /// The page where a user pays for a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckoutLink {
     /// The address of the page; `None` if the plan has no `href`. See [`Plan::checkout_url`].
@@ -21,17 +18,19 @@ pub struct CheckoutLink {
     /// The user who buys.
     pub user_id: UserId,
     /// The plan.
-    #[serde(serialize_with = "in_short")]
     pub plan: Arc<Plan>,
 }
 
-/// Shows the id, the slug and the name of a plan.
-fn in_short<S: Serializer>(plan: &Plan, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut shown = serializer.serialize_struct("Plan", 3)?;
-    shown.serialize_field("id", &plan.id)?;
-    shown.serialize_field("slug", &plan.slug)?;
-    shown.serialize_field("name", &plan.name)?;
-    shown.end()
+crate::serialize_members! {
+    CheckoutLink: link;
+    url, user_id, plan { PlanInShort(&link.plan) },
+}
+
+struct PlanInShort<'p>(&'p Plan);
+
+crate::serialize_members! {
+    PlanInShort<'_>: plan.0;
+    id, slug, name,
 }
 
 /// # Checkout

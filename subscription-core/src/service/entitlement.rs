@@ -3,15 +3,12 @@
 use crate::store::StoreExt as _;
 use std::sync::Arc;
 
-use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
-
 use super::{SubscriptionService, found};
 use crate::error::Error;
-use crate::plans::{NodeQuota, Plan, Tier};
+use crate::plans::{NodeQuota, Plan};
 use crate::store::{PageLimit, SubscriptionFilter, SubscriptionQuery};
 use crate::subscriptions::Subscription;
-use crate::values::{Name, PlanId, Slug, UserId};
+use crate::values::UserId;
 
 /// The access that a user's subscriptions grant at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,37 +56,22 @@ impl Entitlement {
     }
 }
 
-impl Serialize for Entitlement {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut shown = serializer.serialize_struct("Entitlement", 5)?;
-        shown.serialize_field("user_id", &self.user_id)?;
-        shown.serialize_field("has_access", &self.has_access())?;
-        shown.serialize_field("features", &self.features().collect::<Vec<_>>())?;
-        shown.serialize_field("node_quota", &self.node_quota())?;
-        shown.serialize_field("grants", &self.grants)?;
-        shown.end()
-    }
+crate::serialize_members! {
+    Entitlement: access;
+    user_id, has_access(), features { access.features().collect::<Vec<_>>() }, node_quota(), grants,
 }
 
-impl Serialize for Grant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct ShownPlan<'p> {
-            id: PlanId,
-            slug: &'p Slug,
-            name: &'p Name,
-            tier: Tier,
-        }
-        let Self { subscription, plan } = self;
-        let mut shown = serializer.serialize_struct("Grant", 5)?;
-        shown.serialize_field("subscription_id", &subscription.id)?;
-        shown.serialize_field("status", &subscription.status)?;
-        shown.serialize_field("renews_at", &subscription.renews_at)?;
-        shown.serialize_field("ends_at", &subscription.ends_at)?;
-        let plan = ShownPlan { id: plan.id, slug: &plan.slug, name: &plan.name, tier: plan.tier };
-        shown.serialize_field("plan", &plan)?;
-        shown.end()
-    }
+crate::serialize_members! {
+    Grant: grant.subscription;
+    subscription_id { grant.subscription.id }, status, renews_at, ends_at, plan { GrantingPlan(&grant.plan) },
+}
+
+/// The plan of a grant, in short.
+struct GrantingPlan<'p>(&'p Plan);
+
+crate::serialize_members! {
+    GrantingPlan<'_>: plan.0;
+    id, slug, name, tier,
 }
 
 /// # Entitlement

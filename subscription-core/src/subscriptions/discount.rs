@@ -31,7 +31,7 @@ impl Discount {
     }
 
     /// The discount as it is shown.
-    pub(crate) fn shown(&self) -> ShownDiscount {
+    pub fn shown(&self) -> ShownDiscount {
         let (percent, amount) = match self.off {
             Reduction::Percent(percent) => (Some(percent), None),
             Reduction::Amount(amount) => (None, Some(amount)),

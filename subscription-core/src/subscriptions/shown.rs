@@ -1,7 +1,6 @@
 //! The JSON of a subscription, with its current period.
 
-use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{ScheduledChange, Subscription, SubscriptionStatus, Terms};
 use crate::values::Timestamp;
@@ -27,41 +26,13 @@ impl Subscription {
     }
 }
 
-impl Serialize for Subscription {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Subscription", 29)?;
-        let discount = self.discount();
-        fields.serialize_field("id", &self.id)?;
-        fields.serialize_field("user_id", &self.user_id)?;
-        fields.serialize_field("subscription_plan_id", &self.subscription_plan_id)?;
-        fields.serialize_field("external_subscription_id", &self.external_subscription_id)?;
-        fields.serialize_field("billing_cycle", &self.billing_cycle)?;
-        fields.serialize_field("managed_by", &self.managed_by)?;
-        fields.serialize_field("quantity", &self.quantity)?;
-        fields.serialize_field("price", &self.price())?;
-        fields.serialize_field("currency", &self.currency())?;
-        fields.serialize_field("credit", &self.credit())?;
-        fields.serialize_field("discount", &discount.map(|it| it.shown()))?;
-        fields.serialize_field("status", &self.status)?;
-        fields.serialize_field("is_active", &self.is_active)?;
-        fields.serialize_field("blocked", &self.blocked)?;
-        fields.serialize_field("renews_at", &self.renews_at)?;
-        fields.serialize_field("starts_at", &self.starts_at)?;
-        fields.serialize_field("ends_at", &self.ends_at)?;
-        fields.serialize_field("current_period_start", &self.current_period_start())?;
-        fields.serialize_field("current_period_end", &self.current_period_end())?;
-        fields.serialize_field("trial_ends_at", &self.trial_ends_at())?;
-        fields.serialize_field("resumes_at", &self.resumes_at())?;
-        fields.serialize_field("past_due_since", &self.past_due_since())?;
-        fields.serialize_field("next_action_at", &self.next_action_at())?;
-        fields.serialize_field("scheduled_change", &self.shown_change())?;
-        fields.serialize_field("manage_url", &self.manage_url())?;
-        fields.serialize_field("metadata", &self.metadata)?;
-        fields.serialize_field("created_at", &self.created_at)?;
-        fields.serialize_field("updated_at", &self.updated_at)?;
-        fields.serialize_field("version", &self.version)?;
-        fields.end()
-    }
+crate::serialize_members! {
+    Subscription: subscription;
+    id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, managed_by, quantity, price(),
+    currency(), credit(), discount { subscription.discount().map(|it| it.shown()) }, status, is_active, blocked,
+    renews_at, starts_at, ends_at, current_period_start(), current_period_end(), trial_ends_at(), resumes_at(),
+    past_due_since(), next_action_at(), scheduled_change { subscription.shown_change() }, manage_url(), metadata,
+    created_at, updated_at, version,
 }
 
 /// A scheduled change as its JSON shows it, with the moment at which it happens.

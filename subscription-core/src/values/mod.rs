@@ -10,6 +10,7 @@ pub(crate) mod faults;
 pub(crate) mod id;
 pub(crate) mod input;
 mod locked;
+mod members;
 pub(crate) mod metadata;
 pub(crate) mod named_enum;
 pub(crate) mod randomness;

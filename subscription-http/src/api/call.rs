@@ -8,8 +8,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use secrecy::SecretString;
 use serde::Serialize;
 use subscription_core::auth::{Authenticated, Authentication, Client, Origin};
+use subscription_core::events::Actor;
 use subscription_core::store::{Idempotency, Page};
-use subscription_core::{Error, InputError, Slug, SubscriptionService, Version};
+use subscription_core::{Error, InputError, Slug, SubscriptionService, UserId, Version};
 
 use super::Surface;
 use super::error::{ApiError, Refusal};
@@ -35,6 +36,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     pub(crate) client: Option<Arc<Client>>,
     pub(crate) caller: Option<Authenticated>,
+    /// The user who sent the request; `None` if a client sent it for itself.
+    pub(crate) person: Option<UserId>,
     pub(crate) token: Option<SecretString>,
     pub(crate) ip: Option<IpAddr>,
 }
@@ -72,7 +75,7 @@ impl Call {
         read(&self.body).map_err(|error| ApiError::Service(error.into()))
     }
 
-    /// The client that sent the request. It exists on every route that needs a client, a scope or a token.
+    /// The client that sent the request. It exists on every route that needs a client, a scope or an access token.
     pub(crate) fn client(&self) -> Result<&Arc<Client>, ApiError> {
         self.client.as_ref().ok_or_else(|| Refusal::ClientMissing.into())
     }
@@ -80,6 +83,27 @@ impl Call {
     /// The user who sent the request. It exists on every [`Bearer`](super::routes::Needs::Bearer) route.
     pub(crate) fn caller(&self) -> Result<&Authenticated, ApiError> {
         self.caller.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
+    }
+
+    /// The user who sent the request. It exists on every route that needs a live session or a person.
+    pub(crate) fn person(&self) -> Result<UserId, ApiError> {
+        self.person.ok_or_else(|| Refusal::TokenMissing.into())
+    }
+
+    /// The actor of the changes that the request makes: the user who sent it, else the client.
+    pub(crate) fn actor(&self) -> Result<Actor, ApiError> {
+        Ok(match self.person {
+            Some(person) => Actor::User(person),
+            None => Actor::Client(self.client()?.id.clone()),
+        })
+    }
+
+    /// The owner of the cursors and idempotency keys of the request: its user, whatever the client, else its client.
+    pub(crate) fn owner(&self) -> Result<String, ApiError> {
+        Ok(match self.person {
+            Some(person) => Actor::User(person).to_string(),
+            None => self.client()?.id.to_string(),
+        })
     }
 
     /// The access token of the request. It exists on every route that needs a token.
@@ -100,7 +124,7 @@ impl Call {
         let Some(key) = self.single("idempotency-key")? else { return Ok(None) };
         let key = key.to_str().ok().and_then(|key| key.parse().ok());
         let key = key.ok_or(Refusal::KeyInvalid)?;
-        Ok(Some(Idempotency { client: self.client()?.id.to_string(), key }))
+        Ok(Some(Idempotency { client: self.owner()?, key }))
     }
 
     /// Makes a change under the condition of the header `If-Match`; without the header, there is no condition.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Body;
 use tokio::time::timeout;
@@ -139,6 +139,12 @@ impl Api {
         let timeouts = self.state.timeouts;
         // The caller is looked up in the store. The store may hang here just as in a handler.
         timeout(timeouts.handler, self.admit_caller(route, &mut call, address, facts)).await??;
+        // A read writes no event, so it needs no actor. A change without a caller is by the service itself.
+        if route.method != Method::GET
+            && let Ok(actor) = call.actor()
+        {
+            call.service = call.service.by(actor);
+        }
         if !route.reads_query {
             call.query.expect(&[], &[])?;
         }
@@ -174,7 +180,8 @@ impl Api {
     }
 
     async fn grants(&self, page: &Page) -> bool {
-        let State { service, auth, clients, origins, .. } = &*self.state;
-        origins.grant(page, clients, auth, service.now()).await
+        let State { service, auth, clients, origins, portal, .. } = &*self.state;
+        portal.as_ref().is_some_and(|portal| page.is_portal(portal))
+            || origins.grant(page, clients, auth, service.now()).await
     }
 }

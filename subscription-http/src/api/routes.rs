@@ -90,6 +90,8 @@ pub enum ApiPart {
     Console,
     /// Business figures, such as those by month.
     Figures,
+    /// Links with which users manage their subscriptions.
+    Portal,
     /// Subscriptions follow their state at payment providers.
     Providers,
     /// Events are sent to webhook endpoints.
@@ -98,8 +100,15 @@ pub enum ApiPart {
 
 impl ApiPart {
     /// All parts.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Billing, Self::Clock, Self::Console, Self::Figures, Self::Providers, Self::Webhooks];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Billing,
+        Self::Clock,
+        Self::Console,
+        Self::Figures,
+        Self::Portal,
+        Self::Providers,
+        Self::Webhooks,
+    ];
 
     /// True for a part that exists for the console. If the console has its own listener, only that listener serves the
     /// part.
@@ -146,6 +155,8 @@ pub(crate) enum Needs {
     Scope(Scope),
     /// A client with [`Scope::Auth`], and the access token of a live session.
     Bearer,
+    /// A portal token without a client, or the same as for [`Needs::Bearer`].
+    Person,
     /// Like [`Needs::Bearer`], but the token may have expired, and the session may have ended.
     BearerEvenExpired,
 }
@@ -235,7 +246,7 @@ impl Route {
 
     /// True if requests to this route carry an access token.
     pub(crate) fn takes_token(&self) -> bool {
-        matches!(self.needs, Needs::Bearer | Needs::BearerEvenExpired)
+        matches!(self.needs, Needs::Bearer | Needs::Person | Needs::BearerEvenExpired)
     }
 }
 

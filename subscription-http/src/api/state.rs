@@ -14,6 +14,7 @@ use subscription_core::providers::{ProviderKind, Providers};
 use subscription_core::webhooks::Webhooks;
 use subscription_core::{CheckoutHosts, Clock, Slug, SubscriptionService};
 use tokio::sync::Semaphore;
+use url::Url;
 
 use super::admission::clients::Clients;
 use super::admission::cors::Origins;
@@ -94,6 +95,8 @@ pub(crate) struct State {
     pub(crate) webhook_signal: JobSignal,
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
+    /// The page that people open with a portal token; `None` if there is none.
+    pub(crate) portal: Option<Url>,
     pub(crate) long_polls: LongPolls,
 }
 
@@ -163,6 +166,7 @@ impl Api {
             webhook_signal: JobSignal::default(),
             turned_clock: None,
             checkout_hosts: CheckoutHosts::default(),
+            portal: None,
             long_polls,
         })
     }
@@ -270,6 +274,15 @@ impl ApiBuilder {
     #[cfg(feature = "console")]
     pub fn console(self) -> Self {
         self.with(ApiPart::Console)
+    }
+
+    /// Lets clients make links to this page, on which a user manages subscriptions without signing in. The page is
+    /// `https`, except on the browser's own machine, and its address has no fragment. Without a page, the route that
+    /// makes links does not exist.
+    pub fn portal(mut self, page: impl Into<Option<Url>>) -> Self {
+        self.0.portal = page.into();
+        self.0.parts.extend(self.0.portal.as_ref().map(|_| ApiPart::Portal));
+        self
     }
 
     /// Sets the hosts, other than the payment providers' own, that serve checkout pages. Checkout links to these hosts

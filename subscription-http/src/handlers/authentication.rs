@@ -43,7 +43,7 @@ pub(crate) static AREA: Area = Area {
 };
 
 fn signed_in(status: StatusCode, signed_in: &SignedIn) -> Result<Reply, ApiError> {
-    Ok(Reply::json(status, &SignedInBody::from(signed_in))?.no_store())
+    Ok(Reply::json(status, &SignedInBody(signed_in))?.no_store())
 }
 
 fn proof(call: &Call) -> Result<SignIn, ApiError> {
@@ -71,7 +71,7 @@ async fn refresh_token(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let user = call.auth().user(caller).await?;
-    Ok(Reply::ok(&LoggedInBody::new(&user, &caller.session))?.no_store())
+    Ok(Reply::ok(&LoggedInBody { user: &user, session: &caller.session })?.no_store())
 }
 
 async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -7,7 +7,6 @@ use subscription_core::auth::Scope::{
     PaymentsRead, PaymentsWrite, SubscriptionsRead, SubscriptionsWrite,
 };
 use subscription_core::billing::Billing;
-use subscription_core::events::Actor;
 use subscription_core::store::DuePayments;
 use subscription_core::{
     Action, CancelInput, Conflict, Error, ManagedBy, NewDiscount, NoInput, PauseInput,
@@ -113,7 +112,7 @@ async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
     let change = call.input(PlanChange::from_json)?;
     let id = call.path("id")?;
     let idempotency = call.idempotency()?;
-    let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
+    let billing = billing(&call)?.by(call.actor()?);
     let execute = |version| billing.change_plan_once(id, version, &change, idempotency.clone());
     let changed = call.if_match(execute).await?;
     Ok(call.whole_record(StatusCode::OK, &changed.record)?.replayed(changed.replayed))
@@ -134,7 +133,7 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     // A timeline beyond this end would take long and say little, because prices and plans change until then.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
-    Reply::ok(&TimelineBody::new(&steps, has_more))
+    Reply::ok(&TimelineBody { data: &steps, has_more })
 }
 
 async fn due_payments(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -152,7 +151,7 @@ async fn retry(call: Box<Call>) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
     let id = call.path("payment_id")?;
     let idempotency = call.idempotency()?;
-    let billing = billing(&call)?.by(Actor::Client(call.client()?.id.clone()));
+    let billing = billing(&call)?.by(call.actor()?);
     let retry = |version| billing.retry_payment(id, version, idempotency.clone());
     let retried = call.if_match(retry).await?;
     Ok(call.whole_record(StatusCode::OK, &retried.record)?.replayed(retried.replayed))

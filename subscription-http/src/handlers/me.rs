@@ -1,15 +1,16 @@
-//! `/me`: the access and the subscriptions of the signed-in person.
+//! `/me`: the access, the subscriptions and the payments of the person who calls.
 
 use std::sync::Arc;
 
-use subscription_core::store::{SubscriptionFilter, SubscriptionQuery};
-use subscription_core::{Action, Error, NoInput, Plan, Slug, Subscription, UserId};
+use subscription_core::store::{PaymentQuery, SubscriptionFilter, SubscriptionQuery};
+use subscription_core::{Action, Error, NoInput, Plan, PlanId, Slug, Subscription};
 
 use super::entitlement;
+use super::subscriptions::newest_payments;
 use crate::api::admission::self_service::SelfService;
-use crate::api::output::bodies::MySubscription;
-use crate::api::routes::Needs::Bearer;
-use crate::api::routes::{Area, Route, list, post_optional};
+use crate::api::output::bodies::{MyPayment, MySubscription};
+use crate::api::routes::Needs::Person;
+use crate::api::routes::{Area, Handler, Route, list, post_optional};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
@@ -17,28 +18,23 @@ pub(crate) static AREA: Area = Area {
     ..Area::new(
         "/me/",
         &[
-            list("/me/entitlement", Bearer, &show_entitlement),
-            list("/me/subscriptions", Bearer, &list_page),
-            list("/me/checkout-link", Bearer, &checkout_link),
-            Route {
-                self_service: Some(SelfService::Cancel),
-                ..post_optional("/me/subscriptions/{id}/cancel", Bearer, &cancel)
-            },
-            Route {
-                self_service: Some(SelfService::Resume),
-                ..post_optional("/me/subscriptions/{id}/resume", Bearer, &resume)
-            },
+            list("/me/entitlement", Person, &show_entitlement),
+            list("/me/subscriptions", Person, &list_page),
+            list("/me/payments", Person, &payments),
+            list("/me/checkout-link", Person, &checkout_link),
+            change("/me/subscriptions/{id}/cancel", SelfService::Cancel, &cancel),
+            change("/me/subscriptions/{id}/resume", SelfService::Resume, &resume),
         ],
     )
 };
 
-/// The id of the signed-in person; an error if the account is being deleted.
-async fn user(call: &Call) -> Result<UserId, ApiError> {
-    Ok(call.auth().user(call.caller()?).await?.id)
+/// A change that people may make where the settings list it.
+const fn change(pattern: &'static str, change: SelfService, handler: Handler) -> Route {
+    Route { self_service: Some(change), ..post_optional(pattern, Person, handler) }
 }
 
 async fn show_entitlement(call: Box<Call>) -> Result<Reply, ApiError> {
-    entitlement::show(&call, user(&call).await?).await
+    entitlement::show(&call, call.person()?).await
 }
 
 async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -47,48 +43,68 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let filter = SubscriptionFilter::default().with_statuses(query.read_all("status")?);
     let asked = SubscriptionQuery::default().with_after(call.after()?);
     let asked = asked.with_limit(query.limit()?);
-    let filter = filter.with_user_id(user(&call).await?);
+    let filter = filter.with_user_id(call.person()?);
     let page = call.service.subscriptions(asked.with_filter(filter)).await?;
-    let mut plans = Vec::with_capacity(page.items.len());
+    let mut data = Vec::with_capacity(page.items.len());
     for subscription in &page.items {
-        plans.push(plan_of(&call, subscription).await?);
+        data.extend(shown(&call, Arc::clone(subscription)).await?);
     }
-    let shown = page
-        .items
-        .iter()
-        .zip(&plans)
-        .filter_map(|(subscription, plan)| Some(shown(&call, subscription, plan.as_deref()?)));
-    let data: Vec<_> = shown.collect();
     call.page_of(&page, &data)
 }
 
-/// The plan of a subscription. `None` if the plan and the subscription were deleted after the subscription was read.
-async fn plan_of(call: &Call, subscription: &Subscription) -> Result<Option<Arc<Plan>>, ApiError> {
-    match call.service.plan_by_id(subscription.subscription_plan_id).await {
-        Ok(plan) => Ok(Some(plan)),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// The response body for a subscription: it also lists the changes that its user may make now.
-fn shown<'a>(call: &Call, subscription: &'a Subscription, plan: &'a Plan) -> MySubscription<'a> {
+/// The response body for a subscription, with the changes that its user may make now. `None` if the plan and the
+/// subscription were deleted after the subscription was read.
+async fn shown(
+    call: &Call,
+    subscription: Arc<Subscription>,
+) -> Result<Option<MySubscription>, ApiError> {
+    let next_plan = plan(call, subscription.scheduled_plan_id()).await?;
     let mut actions = call.state.self_service.clone();
     actions.retain(|change| {
         let action = match change {
             SelfService::Cancel => Action::Leave,
             SelfService::Resume => Action::Uncancel,
         };
-        call.service.allows(subscription, action)
+        call.service.allows(&subscription, action)
     });
-    MySubscription::new(subscription, plan, actions)
+    let billing = call.state.billing.as_ref();
+    let next_charge = billing.and_then(|billing| billing.next_charge(&subscription));
+    let plan = plan(call, Some(subscription.subscription_plan_id)).await?;
+    Ok(plan.map(|plan| MySubscription { subscription, plan, next_plan, next_charge, actions }))
+}
+
+/// The plan of an id; `None` if it was deleted, or if there is no id.
+async fn plan(call: &Call, id: Option<PlanId>) -> Result<Option<Arc<Plan>>, ApiError> {
+    let Some(id) = id else { return Ok(None) };
+    match call.service.plan_by_id(id).await {
+        Err(Error::NotFound { .. }) => Ok(None),
+        found => Ok(Some(found?)),
+    }
+}
+
+async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
+    let person = call.person()?;
+    let of = match call.query.read("subscription_id")? {
+        None => PaymentQuery::of_user(person),
+        Some(id) => {
+            let subscription = own(call.service.subscription(id).await)?;
+            if subscription.user_id != person {
+                return Err(Refusal::NotFound.into());
+            }
+            PaymentQuery::of(id)
+        }
+    };
+    let asked = newest_payments(&call, of, &["limit", "cursor", "subscription_id"])?;
+    let page = call.service.payments(asked).await?;
+    let data: Vec<_> = page.items.iter().cloned().map(MyPayment).collect();
+    call.page_of(&page, &data)
 }
 
 async fn checkout_link(call: Box<Call>) -> Result<Reply, ApiError> {
     call.query.expect(&["plan"], &[])?;
     let slug: Slug = call.query.required("plan")?;
     let hosts = &call.state.checkout_hosts;
-    Reply::ok(&call.service.checkout_link(&slug, user(&call).await?, hosts).await?)
+    Reply::ok(&call.service.checkout_link(&slug, call.person()?, hosts).await?)
 }
 
 async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -99,15 +115,18 @@ async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
     act(&call, Action::Uncancel).await
 }
 
-/// Applies an action to a subscription of the caller. The error for another user's subscription has the same bytes as
-/// the error for a subscription that does not exist.
+/// Applies an action to a subscription of the caller.
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
-    let user_id = user(call).await?;
-    let changed = match call.service.act_of(user_id, call.path("id")?, action).await {
-        Err(Error::NotFound { .. }) => return Err(Refusal::NotFound.into()),
-        changed => changed?,
-    };
-    let plan = plan_of(call, &changed).await?.ok_or(Refusal::NotFound)?;
-    Reply::ok(&shown(call, &changed, &plan))
+    let changed = own(call.service.act_of(call.person()?, call.path("id")?, action).await)?;
+    Reply::ok(&shown(call, changed).await?.ok_or(Refusal::NotFound)?)
+}
+
+/// The result for a record of the caller. The error for another user's record has the same bytes as the error for a
+/// record that does not exist.
+fn own<T>(found: Result<T, Error>) -> Result<T, ApiError> {
+    match found {
+        Err(Error::NotFound { .. }) => Err(Refusal::NotFound.into()),
+        found => Ok(found?),
+    }
 }

@@ -76,15 +76,19 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
 }
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
-    let asked = newest_payments(&call, PaymentQuery::of(call.path("id")?))?;
+    let asked = newest_payments(&call, PaymentQuery::of(call.path("id")?), &["limit", "cursor"])?;
     let page = call.service.payments_of_subscription(asked).await?;
     call.page(&page)
 }
 
 /// The query for the page of payments that a call requests. The newest payment is first.
-pub(super) fn newest_payments(call: &Call, of: PaymentQuery) -> Result<PaymentQuery, ApiError> {
+pub(super) fn newest_payments(
+    call: &Call,
+    of: PaymentQuery,
+    parameters: &[&str],
+) -> Result<PaymentQuery, ApiError> {
     let query = &call.query;
-    query.expect(&["limit", "cursor"], &[])?;
+    query.expect(parameters, &[])?;
     let of = of.with_direction(Direction::Descending).with_limit(query.limit()?);
     Ok(of.with_after(call.after()?))
 }

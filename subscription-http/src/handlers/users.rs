@@ -1,18 +1,19 @@
 //! `/users`: accounts and their sessions, for operators.
 
 use http::StatusCode;
+use secrecy::ExposeSecret as _;
 use serde_json::json;
-use subscription_core::NoInput;
-use subscription_core::auth::Scope::{PaymentsRead, UsersRead, UsersWrite};
-use subscription_core::events::Actor;
+use subscription_core::auth::PORTAL_LIFETIME;
+use subscription_core::auth::Scope::{PaymentsRead, PortalWrite, UsersRead, UsersWrite};
 use subscription_core::store::{PaymentQuery, UserFilter};
+use subscription_core::{NoInput, UserId};
 
 use super::subscriptions::newest_payments;
 use crate::api::input::bounds::USER_IDS_MAX;
 use crate::api::input::query::Query;
 use crate::api::output::bodies::{AccountBody, SessionBody, UserBody};
-use crate::api::routes::{Area, get, list, post_optional, scope};
-use crate::api::{ApiError, Call, Reply};
+use crate::api::routes::{ApiPart, Area, Route, get, list, post_empty, post_optional, scope};
+use crate::api::{ApiError, Call, Refusal, Reply};
 
 pub(crate) static AREA: Area = Area {
     is_private: true,
@@ -24,6 +25,10 @@ pub(crate) static AREA: Area = Area {
             get("/users/{user_id}/sessions", scope(UsersRead), &sessions),
             list("/users/{user_id}/payments", scope(PaymentsRead), &payments),
             post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), &revoke_sessions),
+            Route {
+                part: Some(ApiPart::Portal),
+                ..post_empty("/users/{user_id}/portal-links", scope(PortalWrite), &link_portal)
+            },
         ],
     )
 };
@@ -49,12 +54,13 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = call.after()?;
     let page = call.auth().users(filter, after, limit).await?;
-    let data: Vec<_> = page.items.iter().map(|user| UserBody::from(&**user)).collect();
+    let data: Vec<_> = page.items.iter().map(|user| UserBody(user)).collect();
     call.page_of(&page, &data)
 }
 
 async fn payments(call: Box<Call>) -> Result<Reply, ApiError> {
-    let asked = newest_payments(&call, PaymentQuery::of_user(call.path("user_id")?))?;
+    let of = PaymentQuery::of_user(call.path("user_id")?);
+    let asked = newest_payments(&call, of, &["limit", "cursor"])?;
     let page = call.service.payments(asked).await?;
     call.page(&page)
 }
@@ -65,7 +71,7 @@ async fn show(call: Box<Call>) -> Result<Reply, ApiError> {
     if call.has(version)? {
         return Ok(Reply::empty(StatusCode::NOT_MODIFIED).version(version));
     }
-    Ok(Reply::ok(&AccountBody::from(&*user))?.version(version))
+    Ok(Reply::ok(&AccountBody(&user))?.version(version))
 }
 
 async fn sessions(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -74,9 +80,20 @@ async fn sessions(call: Box<Call>) -> Result<Reply, ApiError> {
     Reply::ok(&json!({ "data": data }))
 }
 
+async fn link_portal(call: Box<Call>) -> Result<Reply, ApiError> {
+    let page = call.state.portal.as_ref().ok_or(Refusal::RouteUnknown)?;
+    let user: UserId = call.path("user_id")?;
+    let token = call.auth().issue_portal_token(user).await?;
+    let client = &call.client()?.id;
+    tracing::info!(%client, %user, "portal link made");
+    // Browsers send a fragment to no server.
+    let url = format!("{page}#token={}", token.expose_secret());
+    let expires_at = call.service.now().saturating_add(PORTAL_LIFETIME);
+    Reply::json(StatusCode::CREATED, &json!({ "url": url, "expires_at": expires_at }))
+}
+
 async fn revoke_sessions(call: Box<Call>) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
-    let actor = Actor::Client(call.client()?.id.clone());
-    let revoked = call.auth().revoke_sessions_of(call.path("user_id")?, actor).await?;
+    let revoked = call.auth().revoke_sessions_of(call.path("user_id")?, call.actor()?).await?;
     Reply::ok(&json!({ "revoked": revoked }))
 }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::Serialize;
 use subscription_core::auth::Scope::{UsersRead, WebhooksRead, WebhooksWrite};
-use subscription_core::events::{Actor, Subject};
+use subscription_core::events::Subject;
 use subscription_core::webhooks::{
     EndpointChanges, EndpointId, EndpointWithSecret, ListedParked, NewEndpoint, Resend, Rewind,
     Rotation, Secret, ShownEndpoint, Webhooks,
@@ -58,7 +58,7 @@ fn note(
     action: &'static str,
     url: Option<&str>,
 ) -> Result<(), ApiError> {
-    let actor = Actor::Client(call.client()?.id.clone());
+    let actor = call.actor()?;
     let url = url.and_then(|url| url.split('?').next());
     tracing::info!(endpoint = %id, %actor, action, url, "webhook endpoint managed");
     call.state.webhook_signal.notify();

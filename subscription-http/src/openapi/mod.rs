@@ -145,13 +145,13 @@ fn operation_json(area: &Area, operation: &Operation, route: &Route) -> Value {
 
 /// The security requirement of a route. The scope of the client is listed as a role.
 fn security(route: &Route) -> Value {
+    let of_session = json!({ "client-id": [Scope::Auth.as_str()], "bearer": [] });
     match route.needs {
         Needs::Nothing | Needs::Loopback | Needs::Signature => json!([]),
         Needs::Client => json!([{ "client-id": [] }]),
         Needs::Scope(scope) => json!([{ "client-id": [scope.as_str()] }]),
-        Needs::Bearer | Needs::BearerEvenExpired => {
-            json!([{ "client-id": [Scope::Auth.as_str()], "bearer": [] }])
-        }
+        Needs::Bearer | Needs::BearerEvenExpired => json!([of_session]),
+        Needs::Person => json!([of_session, { "portal": [] }]),
     }
 }
 

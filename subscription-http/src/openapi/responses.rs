@@ -38,14 +38,14 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback | Needs::Signature) {
         all.extend(["client_id_missing", "client_unknown"]);
     }
-    if matches!(route.needs, Needs::Scope(_) | Needs::Bearer | Needs::BearerEvenExpired) {
+    if matches!(route.needs, Needs::Scope(_)) || route.takes_token() {
         all.push("scope_missing");
     }
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
         all.extend(["store_unavailable", "overloaded"]);
     }
     match route.needs {
-        Needs::Bearer => {
+        Needs::Bearer | Needs::Person => {
             all.extend(["token_missing", "token_invalid", "token_expired"]);
             all.extend(["session_revoked", "session_expired"]);
         }

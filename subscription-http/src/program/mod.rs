@@ -201,6 +201,7 @@ impl Program {
                 parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
                 let has_console = settings.console() != Console::Off;
                 parts.extend(has_console.then_some(ApiPart::Figures));
+                parts.extend(settings.portal_url.is_some().then_some(ApiPart::Portal));
                 parts.extend(settings.has_providers().then_some(ApiPart::Providers));
                 parts.extend(settings.has_webhooks().then_some(ApiPart::Webhooks));
                 print(openapi_json_for(&settings.self_service, &parts));

@@ -152,6 +152,7 @@ fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
         .self_service(&settings.self_service)
+        .portal(settings.portal_url.clone())
         .checkout_hosts(settings.checkout_hosts.clone())
         .rate_limits(&settings.rate_limits());
     if settings.mode == Mode::Development { api.believe_every_client() } else { api }

@@ -1,4 +1,4 @@
-//! The settings `self_service` and `checkout_hosts`.
+//! The settings `self_service`, `checkout_hosts` and `portal_url`.
 
 use subscription_http::{ApiPart, SelfService, openapi_json_for};
 
@@ -88,4 +88,30 @@ fn a_change_that_there_is_not_is_told() {
 
     assert_eq!(output.status.code(), Some(2));
     assert!(errors.contains("must be cancel or resume"), "{errors}");
+}
+
+#[test]
+fn the_portal_is_an_https_page_or_one_on_this_machine_and_has_no_fragment() {
+    let document = |page: &str| run(command_in(&folder()).args(["openapi", "--portal-url", page]));
+    for page in
+        ["https://shop.example", "https://shop.example:8443/account?x=y", "http://localhost:3000/"]
+    {
+        let (output, errors) = document(page);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("/users/{user_id}/portal-links"), "{page}: {errors}");
+    }
+    for page in [
+        "http://shop.example/",
+        "https://shop.example/#",
+        "https://shop.example/#account",
+        "data:,x",
+    ] {
+        let (output, errors) = document(page);
+        assert_eq!(output.status.code(), Some(1), "{page}");
+        assert!(errors.contains("must be an https address without a fragment"), "{errors}");
+    }
+    let (output, errors) = document("shop.example");
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    let (output, _) = run(command_in(&folder()).arg("openapi"));
+    assert!(!String::from_utf8(output.stdout).unwrap().contains("portal-links"));
 }

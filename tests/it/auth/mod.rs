@@ -15,6 +15,7 @@ mod jws_vectors;
 mod key_rotation;
 mod key_sets;
 mod oidc;
+mod portal_tokens;
 pub(crate) mod provider;
 mod refresh;
 mod refresh_model;

@@ -380,6 +380,10 @@ async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
         "GET /me/subscriptions" => {
             vec![("The caller's subscriptions.", mine(format!("{path}?status=active")).await)]
         }
+        "GET /me/payments" => {
+            world.made("/subscription-payments", &payment_body(&made)).await;
+            vec![("The caller's payments.", mine(path.to_owned()).await)]
+        }
         "POST /me/subscriptions/{id}/cancel" => vec![
             ("It ends with its period.", mine(path.to_owned()).await),
             ("Again: nothing changes.", mine(path.to_owned()).await),
@@ -446,6 +450,9 @@ async fn about_users(world: &HttpWorld, route: &str) -> Option<Shown> {
         }
         "GET /users/{user_id}/sessions" => {
             vec![("The live sessions, newest first.", get("").await)]
+        }
+        "POST /users/{user_id}/portal-links" => {
+            vec![("A link that is valid for half an hour.", get("").await)]
         }
         "POST /users/{user_id}/revoke-sessions" => {
             let first = get("").await;

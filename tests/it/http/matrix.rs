@@ -80,10 +80,12 @@ pub(crate) const ROWS: &[Row] = &[
     ("GET /users/{user_id}", Client(Scope::UsersRead), 200),
     ("GET /users/{user_id}/sessions", Client(Scope::UsersRead), 200),
     ("POST /users/{user_id}/revoke-sessions", Client(Scope::UsersWrite), 200),
+    ("POST /users/{user_id}/portal-links", Client(Scope::PortalWrite), 201),
     ("GET /users/{user_id}/entitlement", Client(Scope::SubscriptionsRead), 200),
     ("GET /subscription-plans/{slug}/checkout-link", Client(Scope::SubscriptionsRead), 200),
     ("GET /me/entitlement", Person(None), 200),
     ("GET /me/subscriptions", Person(None), 200),
+    ("GET /me/payments", Person(None), 200),
     ("GET /me/checkout-link", Person(None), 200),
     ("POST /me/subscriptions/{id}/cancel", Person(Some((404, "not_found"))), 200),
     ("POST /me/subscriptions/{id}/resume", Person(Some((404, "not_found"))), 200),
@@ -360,6 +362,38 @@ async fn every_kind_of_token_gets_the_answer_that_its_route_has_for_it() {
                 if expected.is_err() || route.starts_with("GET ") {
                     unchanged = Some((samples, credential, bearer));
                 }
+            }
+        }
+    }
+}
+
+/// A portal token opens `/me` and nothing else, with whatever client.
+#[tokio::test]
+async fn only_what_is_the_persons_own_takes_a_portal_token() {
+    for (route, needs, status) in ROWS {
+        let samples = SampleRecords::new().await;
+        let link = samples.world.portal_link(&samples.ann.id).await;
+        let (_, path) = route.split_once(' ').unwrap();
+
+        let alone = samples.call(route, None, Some(&link)).await;
+        let with_client = samples.call(route, Some(WEB), Some(&link)).await;
+
+        match needs {
+            Person(_) if path.starts_with("/me/") => {
+                for answer in [alone, with_client] {
+                    is_answered(&answer, Ok(*status), route);
+                }
+            }
+            Person(_) | PersonEvenExpired => {
+                is_answered(&alone, Err((401, "client_id_missing")), route);
+                is_answered(&with_client, Err((401, "token_invalid")), route);
+            }
+            Nothing => {}
+            AnyClient | Client(_) => {
+                is_answered(&alone, Err((401, "client_id_missing")), route);
+                // The client is taken for what it is, whatever token comes with it.
+                let by_itself = Caller::Public.refusal(*needs).map_or(Ok(*status), Err);
+                is_answered(&with_client, by_itself, route);
             }
         }
     }

@@ -62,7 +62,7 @@ async fn a_subscription_is_shown_with_its_plan_and_without_what_is_the_operators
 
     let id = text(&made["id"]);
     let expected = format!(
-        r#"{{"data":[{{"id":"{id}","status":"active","is_active":true,"billing_cycle":"monthly","starts_at":"2025-01-31T00:00:00.000000Z","renews_at":"{RENEWAL}","ends_at":null,"current_period_start":"2025-01-31T00:00:00.000000Z","current_period_end":"{RENEWAL}","quantity":1,"price":null,"currency":null,"trial_ends_at":null,"resumes_at":null,"scheduled_change":null,"manage_url":null,"plan":{{"slug":"pro","name":"Pro","description":"For teams.","price":19.99,"billing_cycle":"monthly","features":"api, sso","node_quota":3,"tier":0}},"actions":["cancel"]}}],"has_more":false,"next_cursor":null}}"#
+        r#"{{"data":[{{"id":"{id}","status":"active","is_active":true,"billing_cycle":"monthly","starts_at":"2025-01-31T00:00:00.000000Z","renews_at":"{RENEWAL}","ends_at":null,"current_period_start":"2025-01-31T00:00:00.000000Z","current_period_end":"{RENEWAL}","quantity":1,"price":null,"currency":null,"credit":null,"discount":null,"trial_ends_at":null,"resumes_at":null,"next_charge":null,"scheduled_change":null,"manage_url":null,"plan":{{"slug":"pro","name":"Pro","description":"For teams.","price":19.99,"billing_cycle":"monthly","features":"api, sso","node_quota":3,"tier":0}},"actions":["cancel"]}}],"has_more":false,"next_cursor":null}}"#
     );
     assert_eq!((mine.status, mine.text()), (200, &*expected));
     assert_eq!(mine.header("cache-control"), Some("no-store"));
@@ -280,6 +280,7 @@ async fn every_route_asks_for_a_token_of_a_live_session_with_this_client() {
     let routes = [
         ("GET", "/me/entitlement"),
         ("GET", "/me/subscriptions"),
+        ("GET", "/me/payments"),
         ("GET", "/me/checkout-link?plan=pro"),
         ("POST", &*cancel),
         ("POST", &*resume),
@@ -317,6 +318,7 @@ async fn an_account_that_is_being_deleted_is_told_so() {
     for (method, path) in [
         ("GET", "/me/entitlement".to_owned()),
         ("GET", "/me/subscriptions".to_owned()),
+        ("GET", "/me/payments".to_owned()),
         ("GET", "/me/checkout-link?plan=pro".to_owned()),
         ("POST", format!("/me/subscriptions/{id}/cancel")),
         ("POST", format!("/me/subscriptions/{id}/resume")),

@@ -32,6 +32,7 @@ mod pages;
 mod payments;
 mod plan_changes;
 mod plans;
+mod portal;
 mod provider;
 mod provider_links;
 mod providers;

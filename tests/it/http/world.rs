@@ -24,13 +24,17 @@ use subscription_http::{
 };
 use test_support::logs;
 use test_support::service_world::of;
+use url::Url;
 
 use super::providers::providers_of;
-use crate::auth::world::{AuthWorld, secret};
+use crate::auth::world::{AuthWorld, SERVER_KEY, authentication, secret, server_key};
 use crate::webhooks::managed::world::{Receiver, webhooks_of};
 
 /// The client of a browser: it may authenticate and read plans, and its id is no secret.
 pub(crate) const WEB: &str = "web";
+
+/// The page on which people manage their subscriptions.
+pub(crate) const PORTAL: &str = "https://account.example/subscriptions";
 
 pub(crate) const CURSOR_KEY: &[u8] = b"the key of all cursors, 32 bytes";
 
@@ -119,6 +123,7 @@ impl HttpWorld {
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
             .self_service(&[SelfService::Resume, SelfService::Cancel])
             .console()
+            .portal(PORTAL.parse::<Url>().unwrap())
             .turned_clock(WorldClock(auth.clock.clone()))
             .providers(
                 providers_of(billing.service()),
@@ -170,8 +175,9 @@ impl HttpWorld {
     pub(crate) fn with_users_of_others(self) -> Self {
         let service = SubscriptionService::builder(Arc::clone(&self.auth.store));
         let service = service.clock(self.auth.clock.clone()).build();
-        let api = Api::builder(service, self.auth.auth.clone(), secret(CURSOR_KEY)).build();
-        Self { api, ..self }
+        let auth = authentication(&service, server_key(1, SERVER_KEY), AuthSettings::default());
+        let api = Api::builder(service, auth, secret(CURSOR_KEY));
+        Self { api: api.portal(PORTAL.parse::<Url>().unwrap()).build(), ..self }
     }
 
     /// The same store where a user may have one live subscription.
@@ -284,6 +290,7 @@ impl HttpWorld {
         for name in ["access_token", "refresh_token", "secret"] {
             told[name].as_str().map(logs::note);
         }
+        told["url"].as_str().and_then(|url| url.split_once("#token=")).map(|it| logs::note(it.1));
         let answer = Answer { sent, status: head.status.as_u16(), headers: head.headers, body };
         super::documented::is_documented(&answer.sent.method, &path, &answer);
         answer
@@ -305,6 +312,19 @@ impl HttpWorld {
     /// A call of somebody at the browser's client.
     pub(crate) async fn person(&self, method: &str, path: &str, bearer: &str) -> Answer {
         self.call(method, path, &[("client-id", WEB), ("authorization", bearer)], "").await
+    }
+
+    /// The `Authorization` of a new link to the portal for somebody.
+    pub(crate) async fn portal_link(&self, user: &str) -> String {
+        let made = self.server("POST", &format!("/users/{user}/portal-links"), &[], "").await;
+        assert_eq!(made.status, 201, "{made:?}");
+        let url = text(&made.json()["url"]);
+        format!("Bearer {}", url.strip_prefix(PORTAL).unwrap().strip_prefix("#token=").unwrap())
+    }
+
+    /// A call with a portal token, and without a client.
+    pub(crate) async fn portal(&self, method: &str, path: &str, link: &str) -> Answer {
+        self.call(method, path, &[("authorization", link)], "").await
     }
 
     /// The body of a sign-in or sign-up, with what `change` makes of the identity token.

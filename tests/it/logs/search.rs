@@ -35,6 +35,7 @@ impl<'a> Search<'a> {
         let shapes = [
             ("a token", follows(text, "eyJ", 12)),
             ("a refresh token", follows(text, "srt_", 20)),
+            ("a portal token", follows(text, "spt_", 20)),
             ("a client key", follows(text, "sck_", 20)),
             ("a credential", follows(text, "Bearer ", 8) || follows(text, "Basic ", 8)),
             ("an email address", has_address(text)),
@@ -49,7 +50,7 @@ impl<'a> Search<'a> {
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
     words.flat_map(|word| {
-        let bare = word.strip_prefix("srt_");
+        let bare = word.strip_prefix("srt_").or_else(|| word.strip_prefix("spt_"));
         let secret = word.strip_prefix("sck_").and_then(|key| key.split_once('_'));
         [Some(word), bare, secret.map(|(_, secret)| secret)].into_iter().flatten()
     })
@@ -81,6 +82,7 @@ fn shapes_are_known_when_seen() {
     for (text, name) in [
         ("token=eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhZGEifQ.c2ln", "a token"),
         ("SecretString(srt_AQEBAQEBAQEBAQEBAQEBAQEBAQ)", "a refresh token"),
+        ("https://shop.example/#token=spt_AQEBAQEBAQEBAQEBAQEBAQEBAQ", "a portal token"),
         ("client sck_server_AQEBAQEBAQEBAQEBAQEBAQEBAQ", "a client key"),
         ("authorization: Basic b3VyLWFwcDpwYXNz", "a credential"),
         ("authorization: Bearer 0123456789", "a credential"),

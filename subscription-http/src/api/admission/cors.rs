@@ -2,8 +2,9 @@
 //!
 //! A preflight has no `client-id`: it is granted if any live public client lists the origin of the page. Other
 //! responses are granted if the calling client lists the origin. If the client is not known, as in a 401, the rule of
-//! the preflight applies, because the page must be able to read the `code`. Credentials mode is never allowed. In
-//! development, pages from this machine are granted, and no others.
+//! the preflight applies, because the page must be able to read the `code`. The portal's page, which needs no client, is
+//! granted both too. Credentials mode is never allowed. In development, pages from this machine are granted, and no
+//! others.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use subscription_core::Timestamp;
 use subscription_core::auth::{Authentication, Client, WebOrigin};
 use tokio::time::timeout;
+use url::Url;
 
 use super::clients::Clients;
 
@@ -54,6 +56,11 @@ impl Page {
         let asks = headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
         let is_preflight = method == Method::OPTIONS && asks;
         Some(Box::new(Self { origin, is_preflight, client: None }))
+    }
+
+    /// True if this is the portal's page, and no client is known that could grant it less.
+    pub(crate) fn is_portal(&self, portal: &Url) -> bool {
+        self.client.is_none() && self.origin == portal.origin().ascii_serialization()
     }
 
     /// Sets the headers from which the browser knows whether the page may read the response.

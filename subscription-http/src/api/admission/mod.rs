@@ -16,13 +16,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use secrecy::SecretString;
 use subscription_core::auth::{Client, Scope};
-use subscription_core::events::Actor;
 use subscription_core::{Error, Randomness, Unauthenticated};
 
 use self::cors::Page;
 use super::input::query::Query;
 use super::output::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
 use super::routes::{self, Found, Needs, Route};
+use super::state::State;
 use super::{Api, Surface};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
@@ -104,6 +104,7 @@ impl Api {
             body: Bytes::new(),
             client: None,
             caller: None,
+            person: None,
             token: None,
             ip: None,
         };
@@ -134,7 +135,10 @@ impl Api {
             }
             Needs::Client => None,
             Needs::Scope(scope) => Some(scope),
-            Needs::Bearer | Needs::BearerEvenExpired => Some(Scope::Auth),
+            Needs::Person if let Some(token) = request_head::portal_token(&call.headers) => {
+                return self.admit_by_link(call, &token).await;
+            }
+            Needs::Bearer | Needs::Person | Needs::BearerEvenExpired => Some(Scope::Auth),
         };
         let credential = request_head::client_id(&call.headers)?;
         let client = self.client(&credential, address.caller).await?;
@@ -153,20 +157,28 @@ impl Api {
         facts.rate = state.limiters.route(route.limit, call.ip)?;
         if route.takes_token() {
             let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
-            if route.needs == Needs::Bearer {
-                call.caller = Some(state.auth.authenticate(&client.id, &token).await?);
+            if route.needs != Needs::BearerEvenExpired {
+                let caller = state.auth.authenticate(&client.id, &token).await?;
+                call.person = Some(caller.claims.sub);
+                if route.needs == Needs::Person {
+                    state.auth.user(&caller).await?;
+                }
+                call.caller = Some(caller);
             }
             call.token = Some(token);
         }
-        // A read writes no event, so it needs no actor.
-        if route.method != Method::GET {
-            let actor = match &call.caller {
-                Some(caller) => Actor::User(caller.claims.sub),
-                None => Actor::Client(client.id.clone()),
-            };
-            call.service = state.service.by(actor);
-        }
         call.client = Some(client);
+        Ok(())
+    }
+
+    /// Admits the user of a portal token, who needs no client.
+    async fn admit_by_link(&self, call: &mut Call, token: &SecretString) -> Result<(), ApiError> {
+        let State { auth, limiters, requests, .. } = &*self.state;
+        let person = auth.portal_user(token)?;
+        limiters.portal(person)?;
+        requests.fetch_add(1, Ordering::Relaxed);
+        auth.expect_portal_user(person).await?;
+        call.person = Some(person);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::api::Refusal;
 use crate::api::input::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
@@ -117,6 +117,11 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<SecretString> {
     let (scheme, token) = value.split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.into())
+}
+
+/// The portal token; `None` if none was sent.
+pub(crate) fn portal_token(headers: &HeaderMap) -> Option<SecretString> {
+    bearer(headers).filter(|token| token.expose_secret().starts_with("spt_"))
 }
 
 /// True for a JSON content type, with any parameters.

@@ -1,7 +1,7 @@
 //! Signed cursors: a cursor is the position in a list after which the next page begins.
 //!
-//! A cursor is valid only for the list and the client that it was made for, for the same user if the list belongs to a
-//! user, and with the same filters.
+//! A cursor is valid only for the list that it was made for, with the same filters, and for the same client; in a list of
+//! the paths under `/me`, for the same user, whatever the client.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,19 +16,15 @@ use crate::api::{ApiError, Call, Refusal};
 const MAC_BYTES: usize = 16;
 
 impl Call {
-    /// The signature of a position in the requested list; `None` if the request has no client.
+    /// The signature of a position in the requested list; `None` if the request has neither a user nor a client.
     fn cursor_mac(&self, position: &[u8]) -> Option<Hmac<Sha256>> {
         let key = self.state.cursor_key.expose_secret();
         let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-        let client = &self.client.as_ref()?.id;
+        let owner = self.owner().ok()?;
         // The variable of the path distinguishes lists with the same pattern.
         let variable = self.variable.iter().map(|(name, value)| (*name, value.as_str()));
         let filters: Vec<_> = self.query.filters().into_iter().chain(variable).collect();
-        let bound = match &self.caller {
-            Some(caller) => serde_json::to_vec(&(self.pattern, client, caller.claims.sub, filters)),
-            None => serde_json::to_vec(&(self.pattern, client, filters)),
-        };
-        let bound = bound.ok()?;
+        let bound = serde_json::to_vec(&(self.pattern, owner, filters)).ok()?;
         mac.update(&u64::try_from(bound.len()).ok()?.to_be_bytes());
         mac.update(&bound);
         mac.update(position);

@@ -1,49 +1,35 @@
-//! The bodies of responses that are not records: users, sessions, tokens, what people see of their
-//! subscriptions, and timelines.
+//! The bodies of responses that are not records: users, sessions, tokens, what people see of their subscriptions and
+//! payments, and timelines.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
 use serde::Serialize;
 use subscription_core::auth::{Session, SignedIn, User};
 use subscription_core::billing::Upcoming;
-use subscription_core::plans::{NodeQuota, Tier};
 use subscription_core::subscriptions::ShownChange;
 use subscription_core::{
-    Amount, BillingCycle, Currency, Description, Email, Features, HttpsUrl, Name, Plan, Quantity,
-    SessionId, Slug, Subscription, SubscriptionId, SubscriptionStatus, Text, Timestamp, UserId,
-    Version,
+    Payment, PaymentRequest, Plan, SessionId, Slug, Subscription, Text, Timestamp,
+    serialize_members,
 };
 
 use crate::api::admission::self_service::SelfService;
 
 /// A user, as the user may see it.
-#[derive(Serialize)]
-pub(crate) struct UserBody<'a> {
-    id: UserId,
-    email: &'a Email,
-    created_at: Timestamp,
-}
+pub(crate) struct UserBody<'a>(pub(crate) &'a User);
 
-impl<'a> From<&'a User> for UserBody<'a> {
-    fn from(user: &'a User) -> Self {
-        Self { id: user.id, email: &user.email, created_at: user.created_at }
-    }
+serialize_members! {
+    UserBody<'_>: user.0;
+    id, email, created_at,
 }
 
 /// A user, as operators see it.
-#[derive(Serialize)]
-pub(crate) struct AccountBody<'a> {
-    #[serde(flatten)]
-    user: UserBody<'a>,
-    updated_at: Timestamp,
-    version: Version,
-}
+pub(crate) struct AccountBody<'a>(pub(crate) &'a User);
 
-impl<'a> From<&'a User> for AccountBody<'a> {
-    fn from(user: &'a User) -> Self {
-        Self { user: user.into(), updated_at: user.updated_at, version: user.version }
-    }
+serialize_members! {
+    AccountBody<'_>: user.0;
+    id, email, created_at, updated_at, version,
 }
 
 /// A page of a list.
@@ -94,133 +80,100 @@ impl<'a> SessionBody<'a> {
 }
 
 /// The user and the session that an access token belongs to.
-#[derive(Serialize)]
 pub(crate) struct LoggedInBody<'a> {
-    logged_in: bool,
-    auth_id: UserId,
-    user: UserBody<'a>,
-    session: SessionBody<'a>,
+    pub(crate) user: &'a User,
+    pub(crate) session: &'a Session,
 }
 
-impl<'a> LoggedInBody<'a> {
-    pub(crate) fn new(user: &'a User, session: &'a Session) -> Self {
-        let user = UserBody::from(user);
-        let session = SessionBody::new(session, Some(session));
-        Self { logged_in: true, auth_id: user.id, user, session }
-    }
+serialize_members! {
+    LoggedInBody<'_>: body;
+    logged_in { true }, auth_id { body.user.id }, user { UserBody(body.user) },
+    session { SessionBody::new(body.session, Some(body.session)) },
 }
 
 /// The tokens of a session, after a sign-in, a sign-up or a refresh.
-#[derive(Serialize)]
-pub(crate) struct SignedInBody<'a> {
-    access_token: &'a str,
-    token_type: &'static str,
-    expires_in: u64,
-    refresh_token: &'a str,
-    refresh_expires_in: u64,
-    auth_id: UserId,
-    session_id: SessionId,
-    user: UserBody<'a>,
-}
+pub(crate) struct SignedInBody<'a>(pub(crate) &'a SignedIn);
 
-impl<'a> From<&'a SignedIn> for SignedInBody<'a> {
-    fn from(signed_in: &'a SignedIn) -> Self {
-        Self {
-            access_token: signed_in.access_token.expose_secret(),
-            token_type: "Bearer",
-            expires_in: signed_in.expires_in.as_secs(),
-            refresh_token: signed_in.refresh_token.expose_secret(),
-            refresh_expires_in: signed_in.refresh_expires_in.as_secs(),
-            auth_id: signed_in.user.id,
-            session_id: signed_in.session.id,
-            user: UserBody::from(&*signed_in.user),
-        }
-    }
+serialize_members! {
+    SignedInBody<'_>: tokens.0;
+    access_token { tokens.0.access_token.expose_secret() }, token_type { "Bearer" },
+    expires_in { tokens.0.expires_in.as_secs() }, refresh_token { tokens.0.refresh_token.expose_secret() },
+    refresh_expires_in { tokens.0.refresh_expires_in.as_secs() }, auth_id { tokens.0.user.id },
+    session_id { tokens.0.session.id }, user { UserBody(&tokens.0.user) },
 }
 
 /// A subscription, as its user may see it. It has no ids of other systems.
+pub(crate) struct MySubscription {
+    pub(crate) subscription: Arc<Subscription>,
+    pub(crate) plan: Arc<Plan>,
+    /// The plan that the subscription is scheduled to change to.
+    pub(crate) next_plan: Option<Arc<Plan>>,
+    pub(crate) next_charge: Option<PaymentRequest>,
+    /// The changes that the user may make now.
+    pub(crate) actions: Vec<SelfService>,
+}
+
+serialize_members! {
+    MySubscription: my.subscription;
+    id, status, is_active, billing_cycle, starts_at, renews_at, ends_at, current_period_start(),
+    current_period_end(), quantity, price(), currency(), credit(),
+    discount { my.subscription.discount().map(|discount| discount.shown()) }, trial_ends_at(), resumes_at(),
+    next_charge { my.next_charge.as_ref().map(MyCharge) }, scheduled_change { my.scheduled_change() }, manage_url(),
+    plan { MyPlan(&my.plan) }, actions { my.actions },
+}
+
+impl MySubscription {
+    fn scheduled_change(&self) -> Option<MyChange<'_>> {
+        let plan = self.next_plan.as_deref().map(PlanName);
+        self.subscription.shown_change().map(|change| MyChange { change, plan })
+    }
+}
+
+/// The next payment of a subscription, as its user may see it.
+struct MyCharge<'a>(&'a PaymentRequest);
+
+serialize_members! {
+    MyCharge<'_>: charge.0;
+    at { charge.0.due_at }, amount, currency,
+}
+
+/// A scheduled change, as its user may see it.
 #[derive(Serialize)]
-pub(crate) struct MySubscription<'a> {
-    id: SubscriptionId,
-    status: SubscriptionStatus,
-    is_active: bool,
-    billing_cycle: BillingCycle,
-    starts_at: Timestamp,
-    renews_at: Option<Timestamp>,
-    ends_at: Option<Timestamp>,
-    current_period_start: Option<Timestamp>,
-    current_period_end: Option<Timestamp>,
-    quantity: Quantity,
-    price: Option<Amount>,
-    currency: Option<Currency>,
-    trial_ends_at: Option<Timestamp>,
-    resumes_at: Option<Timestamp>,
-    scheduled_change: Option<ShownChange>,
-    manage_url: Option<&'a HttpsUrl>,
-    plan: MyPlan<'a>,
-    actions: Vec<SelfService>,
+struct MyChange<'a> {
+    #[serde(flatten)]
+    change: ShownChange,
+    /// The plan after the change; `None` if the change is a pause.
+    plan: Option<PlanName<'a>>,
+}
+
+/// A plan, by the names that people see.
+struct PlanName<'a>(&'a Plan);
+
+serialize_members! {
+    PlanName<'_>: plan.0;
+    slug, name,
 }
 
 /// The plan of a subscription, as its user may see it.
-#[derive(Serialize)]
-struct MyPlan<'a> {
-    slug: &'a Slug,
-    name: &'a Name,
-    description: &'a Description,
-    price: Amount,
-    billing_cycle: BillingCycle,
-    features: &'a Features,
-    node_quota: NodeQuota,
-    tier: Tier,
+struct MyPlan<'a>(&'a Plan);
+
+serialize_members! {
+    MyPlan<'_>: plan.0;
+    slug, name, description, price, billing_cycle, features, node_quota, tier,
 }
 
-impl<'a> MySubscription<'a> {
-    pub(crate) fn new(
-        subscription: &'a Subscription,
-        plan: &'a Plan,
-        actions: Vec<SelfService>,
-    ) -> Self {
-        Self {
-            id: subscription.id,
-            status: subscription.status,
-            is_active: subscription.is_active,
-            billing_cycle: subscription.billing_cycle,
-            starts_at: subscription.starts_at,
-            renews_at: subscription.renews_at,
-            ends_at: subscription.ends_at,
-            current_period_start: subscription.current_period_start(),
-            current_period_end: subscription.current_period_end(),
-            quantity: subscription.quantity,
-            price: subscription.price(),
-            currency: subscription.currency(),
-            trial_ends_at: subscription.trial_ends_at(),
-            resumes_at: subscription.resumes_at(),
-            scheduled_change: subscription.shown_change(),
-            manage_url: subscription.manage_url(),
-            plan: MyPlan {
-                slug: &plan.slug,
-                name: &plan.name,
-                description: &plan.description,
-                price: plan.price,
-                billing_cycle: plan.billing_cycle,
-                features: &plan.features,
-                node_quota: plan.node_quota,
-                tier: plan.tier,
-            },
-            actions,
-        }
-    }
+/// A payment, as the user who pays may see it. It has no ids of other systems.
+pub(crate) struct MyPayment(pub(crate) Arc<Payment>);
+
+serialize_members! {
+    MyPayment: payment.0;
+    id, subscription_id, amount, currency, status, kind(), lines(), period_start(), period_end(), due_at(),
+    next_attempt_at(), created_at,
 }
 
 /// The steps that a subscription will take.
 #[derive(Serialize)]
 pub(crate) struct TimelineBody<'a> {
-    data: &'a [Upcoming],
-    has_more: bool,
-}
-
-impl<'a> TimelineBody<'a> {
-    pub(crate) const fn new(data: &'a [Upcoming], has_more: bool) -> Self {
-        Self { data, has_more }
-    }
+    pub(crate) data: &'a [Upcoming],
+    pub(crate) has_more: bool,
 }

@@ -63,6 +63,7 @@ fn scope_parser() -> impl TypedValueParser<Value = Scope> {
         Scope::PaymentsWrite => "create, change and delete payments",
         Scope::UsersRead => "read users and their sessions",
         Scope::UsersWrite => "end the sessions of users",
+        Scope::PortalWrite => "make links with which users manage their subscriptions",
         Scope::EventsRead => "read the feed of events",
         Scope::ProvidersRead => "read the events of payment providers",
         Scope::ProvidersWrite => "bind customers of payment providers, and sync with them",

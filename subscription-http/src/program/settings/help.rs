@@ -30,7 +30,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
 #[rustfmt::skip] // Keeps each row on one line.
-pub(super) const LIMITS: [LimitKey; 8] = [
+pub(super) const LIMITS: [LimitKey; 9] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
     ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
@@ -39,6 +39,7 @@ pub(super) const LIMITS: [LimitKey; 8] = [
     ("address", "all calls from one address", |limits| &mut limits.address),
     ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
     ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| &mut limits.endpoint),
+    ("portal", "calls of one user with links to the portal", |limits| &mut limits.portal),
 ];
 
 /// The last part of `--help`: the settings that have no flag.

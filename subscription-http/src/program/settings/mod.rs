@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
+use subscription_core::auth::WebOrigin;
 use subscription_core::billing::Policy;
 use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
@@ -111,6 +112,11 @@ pub(crate) struct Settings {
     /// [default: none]
     #[arg(long, value_name = "CHANGE", value_delimiter = ',')]
     pub(crate) self_service: Vec<SelfService>,
+
+    /// The address of your page on which users manage their subscriptions: https, or http on this machine. Clients with
+    /// the scope portal:write make links to it. [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) portal_url: Option<url::Url>,
 
     /// How long events are kept: an ISO 8601 duration such as P400D or P2Y, or forever. A reader of the feed
     /// that has missed deleted events gets 410. [default: P400D]
@@ -207,6 +213,7 @@ impl Settings {
         settings.update_from_arg_matches(matches)?;
         unknown_names::check_provider_variables(&settings.provider_variables())?;
         settings.check_clock()?;
+        settings.check_portal()?;
         match settings.database {
             Some(_) => settings.database().map(|_| settings),
             None => Ok(settings),
@@ -223,6 +230,19 @@ impl Settings {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Fails if the portal is not an https page (http on this machine), or has a fragment, which is for the token.
+    fn check_portal(&self) -> Result<(), Failure> {
+        let Some(url) = &self.portal_url else { return Ok(()) };
+        let origin = url.origin().ascii_serialization().parse::<WebOrigin>();
+        if url.fragment().is_none() && origin.is_ok() {
+            return Ok(());
+        }
+        Err(Failure::new(
+            "--portal-url must be an https address without a fragment, such as https://shop.example/account, or \
+             http on this machine",
+        ))
     }
 
     /// The database. In production mode it must be set, because a default would create an empty file.

@@ -1,4 +1,4 @@
-//! Rate limits by address, client and session.
+//! Rate limits by address, client, session and user.
 //!
 //! Each limit has a token bucket for each key. A bucket allows a burst of all its requests, and refills evenly over
 //! its window. The memory is bounded, so that an attacker with a million addresses cannot use it up.
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use subscription_core::auth::{Client, ClientKind};
 use subscription_core::webhooks::EndpointId;
-use subscription_core::{SessionId, Slug};
+use subscription_core::{SessionId, Slug, UserId};
 
 use self::buckets::Buckets;
 pub(crate) use self::buckets::Time;
@@ -71,6 +71,8 @@ pub struct RateLimits {
     pub webhook: Option<Quota>,
     /// Pings, rewinds and resends of one webhook endpoint, together.
     pub endpoint: Option<Quota>,
+    /// Requests of one user with portal tokens.
+    pub portal: Option<Quota>,
 }
 
 subscription_core::with_fields! {
@@ -83,6 +85,7 @@ subscription_core::with_fields! {
         with_address(impl Into<Option<Quota>>) => address,
         with_webhook(impl Into<Option<Quota>>) => webhook,
         with_endpoint(impl Into<Option<Quota>>) => endpoint,
+        with_portal(impl Into<Option<Quota>>) => portal,
     }
 }
 
@@ -97,12 +100,13 @@ impl RateLimits {
         address: None,
         webhook: None,
         endpoint: None,
+        portal: None,
     };
 
     /// The limits for production. Each address: 30 sign-ins and sign-ups, 150 refreshes, and 20 unknown client ids,
     /// each in 5 minutes; 500 webhooks in 5 seconds; and 10,000 requests in 10 seconds. Each confidential client:
     /// 10,000 requests in 10 seconds. Each session: 10 refreshes a minute. Each webhook endpoint: 30 pings, rewinds
-    /// and resends a minute.
+    /// and resends a minute. Each user: 300 requests with portal tokens in 5 minutes.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -115,6 +119,7 @@ impl RateLimits {
             address: Some(GENEROUS),
             webhook: Some(Quota::new(500, Duration::from_secs(5))),
             endpoint: Some(Quota::new(30, Duration::from_mins(1))),
+            portal: Some(Quota::new(300, FIVE_MINUTES)),
         }
     }
 }
@@ -165,6 +170,7 @@ pub(crate) struct Limiters {
     address: Option<Limit<IpAddr>>,
     webhook: Option<Limit<IpAddr>>,
     endpoint: Option<Limit<EndpointId>>,
+    portal: Option<Limit<UserId>>,
 }
 
 impl Limiters {
@@ -178,6 +184,7 @@ impl Limiters {
             address: Limit::new("address", limits.address, time),
             webhook: Limit::new("webhook", limits.webhook, time),
             endpoint: Limit::new("endpoint", limits.endpoint, time),
+            portal: Limit::new("portal", limits.portal, time),
         }
     }
 
@@ -225,6 +232,11 @@ impl Limiters {
     /// Counts a ping, rewind or resend of a webhook endpoint, and refuses it if the limit is reached.
     pub(crate) fn endpoint(&self, endpoint: EndpointId) -> Result<(), Refusal> {
         take(self.endpoint.as_ref(), Some(endpoint)).map(drop)
+    }
+
+    /// Counts a request of a user with a portal token, and refuses it if the limit is reached.
+    pub(crate) fn portal(&self, user: UserId) -> Result<(), Refusal> {
+        take(self.portal.as_ref(), Some(user)).map(drop)
     }
 
     /// Refuses the refresh of a session that was refreshed too often.

@@ -1,0 +1,84 @@
+//! Portal tokens: with one, a person calls `/me` for half an hour, without a session and without a client.
+//!
+//! A token has the user's id and the second of its issue, and a MAC over them under a server key. It is stored nowhere,
+//! so it ends only with its time, its account or its server key.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::Mac as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+use super::Authentication;
+use super::token::{LEEWAY_SECONDS, seconds};
+use crate::error::{DependencyFailed, Error, Unauthenticated};
+use crate::service::found;
+use crate::values::UserId;
+
+const FORMAT: u8 = 1;
+/// How long a portal token is valid.
+pub const PORTAL_LIFETIME: Duration = Duration::from_mins(30);
+
+/// # Portal tokens
+impl Authentication {
+    /// Issues a portal token for a user, which is valid for [`PORTAL_LIFETIME`]. Each call returns a new token, and
+    /// nothing is stored. If the service [checks users](crate::ServiceBuilder::check_users), the user must have an
+    /// account; otherwise any id is accepted.
+    pub async fn issue_portal_token(&self, user: UserId) -> Result<SecretString, Error> {
+        if self.service().checks_users() {
+            found(Ok(self.open_user(user).await?), "user", user)?;
+        }
+        let issued_at = seconds(self.service().now());
+        let token = self.portal_token(self.0.server_keys.current(), user, issued_at);
+        Ok(token.ok_or(DependencyFailed::ServerKey)?.into())
+    }
+
+    /// The user of a portal token that this service issued and that has not expired.
+    /// [`expect_portal_user`](Self::expect_portal_user) checks that the account still exists.
+    pub fn portal_user(&self, token: &SecretString) -> Result<UserId, Unauthenticated> {
+        let (user, issued_at) =
+            self.read_portal(token.expose_secret()).ok_or(Unauthenticated::TokenInvalid)?;
+        let now = seconds(self.service().now());
+        // The clock of the instance that issued the token may be ahead a little.
+        let age = (now + LEEWAY_SECONDS).checked_sub(issued_at);
+        let age = age.ok_or(Unauthenticated::TokenInvalid)?;
+        if age >= PORTAL_LIFETIME.as_secs() + 2 * LEEWAY_SECONDS {
+            return Err(Unauthenticated::TokenExpired);
+        }
+        Ok(user)
+    }
+
+    /// Fails if the service checks users, and the account of this user is gone or is being deleted.
+    pub async fn expect_portal_user(&self, user: UserId) -> Result<(), Error> {
+        if self.service().checks_users() {
+            self.open_user(user).await?.ok_or(Unauthenticated::SessionRevoked)?;
+        }
+        Ok(())
+    }
+
+    /// The token of a user and of the second of its issue; `None` if there is no server key of this number.
+    fn portal_token(&self, key_id: u8, user: UserId, issued_at: u64) -> Option<String> {
+        let user = user.uuid().into_bytes();
+        let head = [&[FORMAT, key_id], &user[..], &issued_at.to_be_bytes()].concat();
+        let mac = self.0.server_keys.mac(key_id, "portal token", &[], &head)?.finalize();
+        let token = URL_SAFE_NO_PAD.encode([&head[..], &mac.into_bytes()].concat());
+        Some(format!("spt_{token}"))
+    }
+
+    /// The user of a token and the second of its issue; `None` if this service did not issue the token.
+    fn read_portal(&self, token: &str) -> Option<(UserId, u64)> {
+        // Every token has 78 characters after its prefix. A longer text takes longer to decode.
+        let text = token.strip_prefix("spt_").filter(|text| text.len() == 78)?;
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (&[_, key_id], rest) = bytes.split_first_chunk()?;
+        let (user, rest) = rest.split_first_chunk()?;
+        let user = UserId::from(Uuid::from_bytes(*user));
+        let issued_at = u64::from_be_bytes(*rest.first_chunk()?);
+        let genuine = self.portal_token(key_id, user, issued_at)?;
+        // The comparison takes as long for every token.
+        bool::from(genuine.as_bytes().ct_eq(token.as_bytes())).then_some((user, issued_at))
+    }
+}
