@@ -648,6 +648,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/users/{user_id}/portal-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link with which a user manages subscriptions
+         * @description The address of the page that the setting `portal_url` names, with a portal token in its fragment. For 30 minutes the token opens the paths under `/me` for this user, without a client-id: redirect the browser of the user to the link at once, and do not store it. Nothing is written, and each request makes a new token. If the setting `users` is `accounts`, an unknown user is 404; otherwise every id gets a link. Available only if `portal_url` is set.
+         */
+        post: operations["createPortalLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/users/{user_id}/entitlement": {
         parameters: {
             query?: never;
@@ -720,6 +740,26 @@ export interface paths {
          * @description A page of the user's subscriptions, newest first.
          */
         get: operations["listMySubscriptions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/payments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the payments of the signed-in user
+         * @description A page of the payments for the user's subscriptions, newest first, without payments for deleted subscriptions. With `subscription_id`, only those for this subscription; a subscription of another user is 404, like one that does not exist.
+         */
+        get: operations["listMyPayments"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2209,6 +2249,19 @@ export interface components {
             };
         };
         /**
+         * @description A link with which a user manages subscriptions.
+         * @example {
+         *       "url": "https://shop.example/account#token=spt_AQF0b0uQI9lWGoIVCf04DszuAAAAAGnZjwAbWjI9r2fwSVdNWuaNwt_InsBoZizepf83Xy4Qc8JO6g",
+         *       "expires_at": "2026-04-11T00:30:00.000000Z"
+         *     }
+         */
+        PortalLink: {
+            /** @description The address of the page, with a portal token in its fragment: `#token=spt_…`. */
+            url: string;
+            /** @description When the token expires. */
+            expires_at: components["schemas"]["Timestamp"];
+        };
+        /**
          * @description The page where a user pays for a plan.
          * @example {
          *       "url": "https://buy.stripe.com/t_1?client_reference_id=01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77",
@@ -2250,8 +2303,15 @@ export interface components {
          *       "quantity": 1,
          *       "price": 19.9,
          *       "currency": "EUR",
+         *       "credit": 0,
+         *       "discount": null,
          *       "trial_ends_at": null,
          *       "resumes_at": null,
+         *       "next_charge": {
+         *         "at": "2025-02-28T12:00:00.000000Z",
+         *         "amount": 19.9,
+         *         "currency": "EUR"
+         *       },
          *       "scheduled_change": null,
          *       "manage_url": null,
          *       "plan": {
@@ -2293,13 +2353,18 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle, used for the next payment unless `scheduled_change` replaces it. The current period may have had another price. */
             price: components["schemas"]["NullableAmount"];
-            /** @description The currency of `price`. */
+            /** @description The currency of `price` and `credit`. */
             currency: components["schemas"]["NullableCurrency"];
+            /** @description The credit of the user: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
+            credit: components["schemas"]["NullableAmount"];
+            /** @description The discount of the subscription; null if there is none. */
+            discount: components["schemas"]["NullableDiscount"];
             /** @description When the trial ends or ended. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
-            scheduled_change: components["schemas"]["ScheduledChange"];
+            next_charge: components["schemas"]["NullableNextCharge"];
+            scheduled_change: components["schemas"]["MyScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
             plan: {
                 slug: string;
@@ -2314,9 +2379,64 @@ export interface components {
             /** @description The actions that the user can take now. */
             actions: ("cancel" | "resume")[];
         };
+        /** @description The next payment that the clock will create, if all payments are made at once. Null: there is none in the near future, or the clock does not manage the subscription. */
+        NullableNextCharge: {
+            /** @description When the payment is due. */
+            at: components["schemas"]["Timestamp"];
+            amount: components["schemas"]["Amount"];
+            /** @description A code of ISO 4217. */
+            currency: string;
+        } | null;
+        /** @description The change at the next renewal, as the user sees it. Null if no change is scheduled. */
+        MyScheduledChange: {
+            /** @enum {string} */
+            action: "change_plan" | "pause";
+            /** @description When the change is made: `renews_at`. */
+            effective_at: components["schemas"]["NullableTimestamp"];
+            /** @description With `pause`: when the clock resumes the subscription. */
+            resumes_at?: components["schemas"]["NullableTimestamp"];
+            subscription_plan_id?: components["schemas"]["RecordId"];
+            billing_cycle?: components["schemas"]["BillingCycle"];
+            price?: components["schemas"]["Amount"];
+            /** @description A code of ISO 4217. */
+            currency?: string;
+            quantity?: components["schemas"]["Quantity"];
+            /** @description With `change_plan`: the new plan. */
+            plan: {
+                slug: string;
+                name: string;
+            } | null;
+        } | null;
         /** @description A page of the user's subscriptions. */
         MySubscriptionPage: {
             data: components["schemas"]["MySubscription"][];
+            has_more: boolean;
+            next_cursor: components["schemas"]["Cursor"];
+        };
+        /** @description A payment, as the user who pays sees it. */
+        MyPayment: {
+            id: components["schemas"]["RecordId"];
+            subscription_id: components["schemas"]["RecordId"];
+            amount: components["schemas"]["Amount"];
+            /** @description A code of ISO 4217. */
+            currency: string;
+            status: components["schemas"]["PaymentStatus"];
+            kind: components["schemas"]["NullablePaymentKind"];
+            /** @description The lines that add up to `amount`; null if the service did not compute the amount. */
+            lines: components["schemas"]["Line"][] | null;
+            /** @description The start of the period that the payment is for. */
+            period_start: components["schemas"]["NullableTimestamp"];
+            /** @description The end of the period that begins at `period_start`; null if the period has no end. */
+            period_end: components["schemas"]["NullableTimestamp"];
+            /** @description When the payment is due for collection. For a retry: when the retry is due. */
+            due_at: components["schemas"]["NullableTimestamp"];
+            /** @description When a failed payment is retried; null: never. */
+            next_attempt_at: components["schemas"]["NullableTimestamp"];
+            created_at: components["schemas"]["Timestamp"];
+        };
+        /** @description A page of the user's payments. */
+        MyPaymentPage: {
+            data: components["schemas"]["MyPayment"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
@@ -3225,6 +3345,8 @@ export interface components {
         "user-ids": components["schemas"]["Uuid"][];
         /** @description Only subscriptions of this user. */
         "user-id": components["schemas"]["Uuid"];
+        /** @description Only payments for this subscription. */
+        "payments-of": components["schemas"]["Uuid"];
         /** @description Only subscriptions to this plan. */
         "subscription-plan-id": components["schemas"]["Uuid"];
         /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
@@ -4432,6 +4554,32 @@ export interface operations {
             };
         };
     };
+    createPortalLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The id of the user. 404 if it is not a UUID. */
+                user_id: components["parameters"]["user_id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortalLink"];
+                };
+            };
+        };
+    };
     getEntitlement: {
         parameters: {
             query?: {
@@ -4542,6 +4690,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MySubscriptionPage"];
+                };
+            };
+        };
+    };
+    listMyPayments: {
+        parameters: {
+            query?: {
+                /** @description The maximum number of records in the page. Default: `50`. */
+                limit?: components["parameters"]["limit"];
+                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                cursor?: components["parameters"]["cursor"];
+                /** @description Only payments for this subscription. */
+                subscription_id?: components["parameters"]["payments-of"];
+            };
+            header?: {
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of payments. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MyPaymentPage"];
                 };
             };
         };

@@ -76,7 +76,7 @@ async fn a_public_client_is_told_of_every_scope_that_it_cannot_have() {
     for scope in Scope::ALL {
         assert_eq!(text.contains(scope.as_str()), !scope.is_public(), "{scope} in {text}");
     }
-    assert_eq!(faults(refused), ["scopes not_allowed_value"; 13]);
+    assert_eq!(faults(refused), ["scopes not_allowed_value"; 14]);
     assert_eq!(world.auth.clients().await.unwrap(), []);
     for scope in Scope::ALL.into_iter().filter(|scope| !scope.is_public()) {
         let refused = world.auth.create_client(client("web", ClientKind::Public, &[scope])).await;

@@ -1,5 +1,6 @@
 //! Portal tokens as an attacker sees them: what they are made of, how long they hold, and what it takes to make one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -36,7 +37,8 @@ fn made_with(server_key: &[u8], key_id: u8, purpose: &[u8], issued_at: u64) -> S
 
 /// Authentication over users who are not looked up, with these keys.
 fn with_keys(world: &AuthWorld, keys: ServerKeys) -> Authentication {
-    let service = SubscriptionService::builder(world.store.clone()).clock(world.clock.clone());
+    let service = SubscriptionService::builder(Arc::clone(&world.store));
+    let service = service.clock(world.clock.clone());
     authentication(&service.build(), keys, AuthSettings::default())
 }
 

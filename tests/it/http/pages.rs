@@ -32,6 +32,9 @@ fn needs(operation: &Value) -> String {
         return if is_loopback { "this machine, or `metrics_listen`" } else { "nothing" }
             .to_owned();
     }
+    if operation["security"][1]["portal"].is_array() {
+        return "*person*".to_owned();
+    }
     let client = format!("client `{}`", text(&security["client-id"][0]));
     match (security["bearer"].is_array(), answers("401", "token_expired")) {
         (false, _) => client,

@@ -290,7 +290,9 @@ impl HttpWorld {
         for name in ["access_token", "refresh_token", "secret"] {
             told[name].as_str().map(logs::note);
         }
-        told["url"].as_str().and_then(|url| url.split_once("#token=")).map(|it| logs::note(it.1));
+        if let Some((_, token)) = told["url"].as_str().and_then(|url| url.split_once("#token=")) {
+            logs::note(token);
+        }
         let answer = Answer { sent, status: head.status.as_u16(), headers: head.headers, body };
         super::documented::is_documented(&answer.sent.method, &path, &answer);
         answer
