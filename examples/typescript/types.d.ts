@@ -268,7 +268,7 @@ export interface paths {
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled can stay: to set the end, send `ends_at` too. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled stays, unless a client had cancelled an `active` subscription without an end: to be sure of the end, send `ends_at` too. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request changes nothing while the status stays the same.
+         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request with the same `effective` changes nothing.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -313,7 +313,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a cancellation, or end a pause
-         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation; an `ends_at` that was changed while it was cancelled can stay. A paused subscription resumes at once. If a pause is scheduled, it is removed. A repeated request changes nothing.
+         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation. But an `ends_at` that was changed while it was cancelled stays, unless a client had cancelled an `active` subscription without an end. A paused subscription resumes at once. If a pause is scheduled, it is removed. A repeated request changes nothing.
          */
         post: operations["resumeSubscription"];
         delete?: never;
@@ -819,7 +819,7 @@ export interface paths {
         put?: never;
         /**
          * Undo the cancellation of a subscription of the signed-in user
-         * @description Undoes a cancellation that the user chose, before its `ends_at`. The subscription gets back the end and the scheduled change that it had before the cancellation; an `ends_at` that was changed while it was cancelled can stay. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
+         * @description Undoes a cancellation that the user chose, before `ends_at` of the subscription. The subscription gets back the end and the scheduled change that it had before the cancellation, but an `ends_at` that the seller set after the cancellation stays. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
          */
         post: operations["resumeMySubscription"];
         delete?: never;
@@ -1049,7 +1049,7 @@ export interface paths {
         };
         /**
          * Read the forecast of payments
-         * @description The payments that the clock will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large store the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * @description The payments that the clock will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getForecast"];
         put?: never;
@@ -1126,7 +1126,7 @@ export interface paths {
         };
         /**
          * Read the metrics
-         * @description The number and the duration of requests, by route. Only callers on the server's own machine can read the metrics; for other callers the path is 404. At the address of the setting `metrics_listen`, every caller can read them.
+         * @description Counters and histograms of requests, the database and the background work, in the OpenMetrics text format. Only callers on the server's own machine can read the metrics; for other callers the path is 404. At the address of the setting `metrics_listen`, every caller can read them.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -1190,7 +1190,7 @@ export interface components {
             access_token: string;
             /**
              * Format: email
-             * @description The e-mail address that the identity provider has verified. For the comparison, upper and lower case are the same, and the domain is in its ASCII form.
+             * @description The e-mail address that the identity provider has verified. It must be the address in the token; case does not matter, and the domain may be in Unicode or ASCII.
              */
             email: string;
         };
@@ -1230,7 +1230,7 @@ export interface components {
             expires_in: number;
             /** @description The refresh token, which is valid for one refresh: the response to a refresh has a new one. */
             refresh_token: string;
-            /** @description The number of seconds until the refresh token expires: 14 days, or the time that is left of the session's 90 days. */
+            /** @description The number of seconds until the refresh token expires: 14 days, or the rest of the session's 90 days if that is less. */
             refresh_expires_in: number;
             /** @description The user's id. */
             auth_id: components["schemas"]["RecordId"];
@@ -1250,7 +1250,7 @@ export interface components {
             /** @description The e-mail address as it was sent at sign-up, or at the sign-in that changed it. The identity provider has verified this address. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
-            /** @description When the record was last written: each sign-in writes it, and the end of all sessions does. */
+            /** @description When the record was last written. Each sign-in writes it, and so does ending all sessions. */
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
         };
@@ -1363,7 +1363,7 @@ export interface components {
             href?: string | null;
             /** @description A description of a few paragraphs. Line breaks and tabs are allowed, other control characters are not. Default: `""`. */
             description?: components["schemas"]["Description"];
-            /** @description The number of nodes that the plan allows. Default: `0`. */
+            /** @description The number of nodes (units of the product that is sold) that the plan allows. Default: `0`. */
             node_quota?: components["schemas"]["NodeQuota"];
             /** @description The features that the plan gives access to, separated by commas; stored exactly as sent. Default: `""`. */
             features?: components["schemas"]["Features"];
@@ -1371,7 +1371,7 @@ export interface components {
             most_popular?: boolean;
             /** @description A number that ranks the plans: `sort=tier` lists the lowest first. Default: `0`. */
             tier?: components["schemas"]["Tier"];
-            /** @description The currency of the price. The price then has at most as many digits after the point as the currency. New subscriptions to a plan with a currency are managed by the clock, unless they set `managed_by`. Default: `null`. */
+            /** @description The currency of the price. The price then has at most as many digits after the point as the currency. By default the clock manages new subscriptions to a plan with a currency (see `managed_by` of `NewSubscription`). Default: `null`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The length of the free trial at the start of a user's first subscription. Default: `null`. */
             trial_period?: components["schemas"]["NullableSpanInput"];
@@ -1386,7 +1386,7 @@ export interface components {
          */
         PlanChanges: {
             name?: string;
-            /** @description The id of the product at the payment provider. */
+            /** @description The id of the product at the payment provider. Null removes it. */
             product_id?: components["schemas"]["NullableExternalIdInput"];
             variants?: components["schemas"]["ExternalIdInput"][];
             /** Format: uri */
@@ -1402,9 +1402,9 @@ export interface components {
             tier?: components["schemas"]["Tier"];
             /** @description False: the plan accepts no new subscriptions; existing ones continue. */
             is_active?: boolean;
-            /** @description The currency of the price. A change applies to new subscriptions only. Null: new subscriptions are not billed. */
+            /** @description The currency of the price. A change applies to new subscriptions only. Null: by default the clock does not bill new subscriptions. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The length of the free trial at the start of a user's first subscription. */
+            /** @description The length of the free trial at the start of a user's first subscription; null: no trial. */
             trial_period?: components["schemas"]["NullableSpanInput"];
             /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
@@ -1446,12 +1446,12 @@ export interface components {
             variants: string[];
             slug: string;
             price: components["schemas"]["Amount"];
-            /** @description The currency of the price. New subscriptions to a plan with a currency are managed by the clock, unless they set `managed_by`. */
+            /** @description The currency of the price. By default the clock manages new subscriptions to a plan with a currency (see `managed_by` of `NewSubscription`). */
             currency: components["schemas"]["NullableCurrency"];
             /** @description An http or https URL. */
             href: string | null;
             billing_cycle: components["schemas"]["BillingCycle"];
-            /** @description The length of the free trial at the start of a user's first subscription. */
+            /** @description The length of the free trial at the start of a user's first subscription; null: no trial. */
             trial_period: components["schemas"]["NullableSpan"];
             description: components["schemas"]["Description"];
             node_quota: components["schemas"]["NodeQuota"];
@@ -1502,17 +1502,17 @@ export interface components {
             managed_by?: components["schemas"]["ManagedByInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. Default: `1`. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description The price of one unit for one cycle, with at most as many digits after the point as the currency. If left out and the clock manages the subscription: the price of the plan. */
+            /** @description The price of one unit for one cycle, with at most as many digits after the point as the currency. If left out and the clock manages the subscription: the price of the plan, if the plan has the same currency. */
             price?: components["schemas"]["NullableAmountInput"];
             /** @description The currency of `price` and `credit`. If left out and the clock manages the subscription: the currency of the plan. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The credit of the subscriber: it reduces the payments for the next periods. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If left out: the `trial_period` of the plan decides if this is the user's first subscription and `status` is not sent, else there is no trial. Null: no trial. */
+            /** @description The end of the trial, after `starts_at`. If left out and `status` is not sent: a user's first subscription gets the `trial_period` of the plan. Otherwise, and with null, there is no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
             /** @description When the clock resumes the subscription, if it is paused. If callers manage the subscription, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description A discount on the price, from the first period on; if `status` is sent, from the next period on. Allowed only if the clock manages the subscription. */
+            /** @description A discount on the price from the first period on or, if `status` is sent, from the next period on. Allowed only if the clock manages the subscription. */
             discount?: components["schemas"]["NewDiscount"];
             metadata?: components["schemas"]["Metadata"];
         };
@@ -1535,12 +1535,12 @@ export interface components {
             status?: components["schemas"]["SubscriptionStatusInput"];
             /** @description `false` blocks access. `true` removes the block, in any status; if there is no block and the subscription grants no access, `true` is refused. */
             is_active?: boolean;
-            /** @description When the next period starts; not before `starts_at`. If it is a start that the subscription has anyway, the starts after it do not change; otherwise later periods are counted from it. */
+            /** @description When the next period starts; not before `starts_at`. If a period of the subscription starts at this time anyway, later periods do not change; otherwise they are counted from this time. Null: no renewal. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
             starts_at?: components["schemas"]["TimestampInput"];
-            /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. */
+            /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. Null: no end. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages the subscription from now on. It needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future while it is active. `provider`: accepted only if a provider manages the subscription already. */
+            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages the subscription from now on. The subscription then needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future if the subscription is active. `provider`: accepted only if a provider manages the subscription already. */
             managed_by?: components["schemas"]["ManagedBy"];
             /** @description The new number of units to pay for, 1 to 1,000,000, used from the next payment on unless `scheduled_change` replaces it. */
             quantity?: components["schemas"]["Quantity"];
@@ -1610,19 +1610,19 @@ export interface components {
             status: components["schemas"]["SubscriptionStatus"];
             /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
             is_active: boolean;
-            /** @description True if access is blocked. An update with `is_active: false` blocks it, one with `true` removes the block. */
+            /** @description True if access is blocked. An update with `is_active: false` blocks access, and one with `is_active: true` removes the block. */
             blocked: boolean;
-            /** @description When the next period starts and its payment is due. */
+            /** @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null: no renewal. */
             renews_at: components["schemas"]["NullableTimestamp"];
             /** @description When the subscription starts. It grants no access before that. */
             starts_at: components["schemas"]["Timestamp"];
-            /** @description When the subscription ends. It grants no access from then on, in any status. */
+            /** @description When the subscription ends. It grants no access from then on, in any status. Null: no end. */
             ends_at: components["schemas"]["NullableTimestamp"];
             /** @description The start of the period that ends at `renews_at`, or of the trial while the status is `on_trial`. Null if `renews_at` is null. */
             current_period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The same as `renews_at`. */
+            /** @description The end of the current period: the same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
-            /** @description When the trial ends or ended. */
+            /** @description When the trial ends or ended; null if there is no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
@@ -1724,29 +1724,29 @@ export interface components {
             external_payment_id: string | null;
             status: components["schemas"]["PaymentStatus"];
             kind: components["schemas"]["NullablePaymentKind"];
-            /** @description The start of the period that the payment is for. */
+            /** @description The start of the period that the payment is for; null if the payment has no period. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of the period that begins at `period_start`; null if the period has no end. */
+            /** @description The end of the period that begins at `period_start`; null if the payment has no period, or its period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
             /**
              * Format: uuid
-             * @description The key of the charge at the payment gateway: charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment is not collected by this service.
+             * @description The key of the charge at the payment gateway: charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment has no `kind`, or a payment provider collects it.
              */
             charge_key: string | null;
-            /** @description When the payment is due for collection. For a retry: when the retry is due. */
+            /** @description When the payment is due for collection. For a retry: when the retry is due. Null if `charge_key` is null. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
-             * @description The number of the current collection attempt, from 1.
+             * @description The number of the current collection attempt, from 1; null if `charge_key` is null.
              */
             attempt: number | null;
-            /** @description When a failed payment is retried; null: never. */
+            /** @description When the failed payment is retried. Null if the payment has not failed, or is not retried. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
-            /** @description The lines that add up to `amount`. Only in the response that reads one payment, and only if the service computed the amount. */
+            /** @description The lines that add up to `amount`. Only in the response of `GET /subscription-payments/{payment_id}`, and only if the service computed the amount. */
             lines?: components["schemas"]["Line"][];
         };
         /**
@@ -1757,7 +1757,7 @@ export interface components {
          *     }
          */
         NewDiscount: {
-            /** @description The part of price times quantity that is taken off, in percent: 0.01 to 100, with at most two digits after the point. */
+            /** @description The percentage that is taken off price times quantity: 0.01 to 100, with at most two digits after the point. */
             percent?: components["schemas"]["AmountInput"];
             /** @description The amount that is taken off the price of each period, the same for any quantity, but at most the whole price. More than 0, with at most as many digits after the point as the currency. */
             amount?: components["schemas"]["AmountInput"];
@@ -1769,9 +1769,9 @@ export interface components {
         };
         /** @description A discount of a subscription. */
         NullableDiscount: {
-            /** @description The part of price times quantity that is taken off for each period, in percent. */
+            /** @description The percentage that is taken off price times quantity in each period; null for a fixed amount. */
             percent: components["schemas"]["NullableAmount"];
-            /** @description The amount that is taken off the price of each period. */
+            /** @description The amount that is taken off the price of each period; null for a percentage. */
             amount: components["schemas"]["NullableAmount"];
             /**
              * Format: int32
@@ -1789,7 +1789,7 @@ export interface components {
         /** @description A part of an amount. */
         Line: {
             /**
-             * @description `period` (the price of a whole period) and `change` (the part of the new price for the rest of the period) add to the amount. Taken off are `discount` (the reduction by the discount), `unused` (the unused part of what was paid for the period) and `balance` (what the credit of the subscription pays).
+             * @description `period` (the price of a whole period) and `change` (the part of the new price for the rest of the period) add to the amount. `discount` (the reduction by the discount), `unused` (the unused part of an amount that was paid for the period) and `balance` (the part that the credit of the subscription pays) are taken off.
              * @enum {string}
              */
             kind: "period" | "change" | "discount" | "unused" | "balance";
@@ -1842,7 +1842,7 @@ export interface components {
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. If left out, the quantity stays. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description When the change is made. `period_end`: the change is scheduled for `renews_at`, at the current price. `now`: the change is made at once. Default: `now`. */
+            /** @description When the change is made. `period_end`: the change is scheduled for `renews_at`, at the price that the plan has now. `now`: the change is made at once. Default: `now`. */
             effective?: components["schemas"]["Effective"];
             /** @description How the current period is settled if the change is made at once. Default: `prorated`. */
             proration?: components["schemas"]["Proration"];
@@ -1861,7 +1861,7 @@ export interface components {
          */
         Proration: "prorated" | "none";
         /**
-         * @description The result of a change of plan.
+         * @description The cost and the result of a change of plan.
          * @example {
          *       "at": "2026-04-11T00:00:00.000000Z",
          *       "effective": "now",
@@ -1903,7 +1903,7 @@ export interface components {
             price: components["schemas"]["Amount"];
             /** @description The start of the current period after the change; null if there is no current period. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of the period that begins at `period_start`; null if the period has no end. */
+            /** @description The end of the period that begins at `period_start`; null if there is no current period, or it has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
             /** @description The lines of the settlement of the current period. If their sum is 0 or more, it is `amount_due`; if it is less than 0, `amount_due` is 0, and the credit grows by the difference. Empty if the current period is not settled. */
             lines: components["schemas"]["Line"][];
@@ -1915,7 +1915,7 @@ export interface components {
             credit_before: components["schemas"]["Amount"];
             /** @description The credit of the subscription after the change. */
             credit_after: components["schemas"]["Amount"];
-            /** @description When the next period starts and its payment is due. */
+            /** @description When the next period starts and its payment is due; null if no period follows. */
             renews_at: components["schemas"]["NullableTimestamp"];
             /** @description The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a pending subscription. Null if there is no next payment. */
             next_amount: components["schemas"]["NullableAmount"];
@@ -2038,7 +2038,7 @@ export interface components {
             /** @description The monthly recurring revenue by currency. Prices without a currency come last. */
             money: {
                 currency: components["schemas"]["NullableCurrency"];
-                /** @description The monthly recurring revenue: for each subscription that counts (see `FiguresNow`), the part of its price that falls on one month. */
+                /** @description The monthly recurring revenue: for each subscription that counts (see `FiguresNow`), the part of its price, less discount, that falls on one month. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from subscriptions that are past due. */
                 at_risk: components["schemas"]["TotalAmount"];
@@ -2047,7 +2047,7 @@ export interface components {
                 /** @description The monthly recurring revenue that trials without `ends_at` will bring. Not in `mrr`. */
                 trial: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The plans, ordered by `subscriptions`, the largest number first. */
+            /** @description The plans, ordered by `subscriptions`, the largest number first; at most 200. */
             plans: {
                 id: components["schemas"]["RecordId"];
                 slug: string;
@@ -2233,12 +2233,12 @@ export interface components {
             status: components["schemas"]["SubscriptionStatus"];
             /**
              * Format: date-time
-             * @description When the next period starts and its payment is due.
+             * @description When the next period starts and its payment is due, unless the subscription is cancelled. Null: no renewal.
              */
             renews_at: string | null;
             /**
              * Format: date-time
-             * @description When access ends.
+             * @description When access ends; null: no end.
              */
             ends_at: string | null;
             plan: {
@@ -2338,12 +2338,12 @@ export interface components {
             starts_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When the next period starts and its payment is due.
+             * @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null: no renewal.
              */
             renews_at: string | null;
             /**
              * Format: date-time
-             * @description When access ends.
+             * @description When access ends; null: no end.
              */
             ends_at: string | null;
             /** Format: date-time */
@@ -2359,7 +2359,7 @@ export interface components {
             credit: components["schemas"]["NullableAmount"];
             /** @description The discount of the subscription; null if there is none. */
             discount: components["schemas"]["NullableDiscount"];
-            /** @description When the trial ends or ended. */
+            /** @description When the trial ends or ended; null if there is no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
@@ -2624,19 +2624,19 @@ export interface components {
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
-             * @description The user for whom the checkout was created.
+             * @description The user that the checkout names, or the user that a caller sent (see `user_decides`). Null if neither names a user.
              */
             user_id: string | null;
             /** @description True if a caller sent `user_id`. Then this user gets the subscription, even if the customer is bound to another user. */
             user_decides: boolean;
-            /** @description The customer at the provider. */
+            /** @description The customer at the provider; null until the object was read. */
             customer: string | null;
             received_at: components["schemas"]["Timestamp"];
             /** @description How often the object was read from the provider for this event. */
             attempts: number;
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
-            /** @description With `unreadable`: the part of the payload or of the object that could not be read. */
+            /** @description With the reason `unreadable`: the part of the payload or of the object that could not be read. */
             path: string | null;
             /**
              * Format: uuid
@@ -2781,7 +2781,7 @@ export interface components {
          */
         EndpointUrl: string;
         /**
-         * @description The types of events: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
+         * @description The types of events, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
          * @example [
          *       "subscription.*",
          *       "payment.status_changed.failed"
@@ -2831,27 +2831,27 @@ export interface components {
             /** @description True if the server sends events to the endpoint. */
             enabled: boolean;
             disabled_reason: components["schemas"]["NullableDisabledReason"];
-            /** @description When the endpoint was disabled. */
+            /** @description When the endpoint was disabled; null if it is enabled. */
             disabled_at: components["schemas"]["NullableTimestamp"];
-            /** @description After a rotation: the moment until which the previous secret signs deliveries too. */
+            /** @description After a rotation: the moment until which the previous secret signs deliveries too. Null if only one secret signs. */
             previous_secret_until: components["schemas"]["NullableTimestamp"];
             /** @description The `sequence` up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
             /** @description The `sequence` of the newest event minus `cursor`. This number also counts events that the endpoint does not receive, until the cursor passes them. */
             behind: components["schemas"]["Sequence"];
-            /** @description When the endpoint stalled. While it is stalled, only its oldest event is attempted. */
+            /** @description When the endpoint stalled; null if it is not stalled. While it is stalled, only its oldest event is attempted. */
             stalled_since: components["schemas"]["NullableTimestamp"];
             stall_reason: components["schemas"]["NullableStallReason"];
-            /** @description When a failed event is attempted next. */
+            /** @description When the next attempt of a failed event is due; null if none is planned. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             /** @description The number of parked events (see `ParkedEvent`) that were not given up, at most 100. */
             parked: number;
             /** @description The number of events that were given up after ten attempts and are still listed with the parked events. An event is listed for 30 days after it was given up, and at most 100 such events are listed. */
             given_up: number;
-            /** @description The moment of the first failed attempt since the last success. After five days without a success the endpoint is disabled. */
+            /** @description The moment of the first failed attempt since the last success; null if there is none. After five days without a success the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
-            /** @description The `sequence` up to which events were deleted before they could be delivered. */
+            /** @description The `sequence` up to which events were deleted before they could be delivered; null if there are none. */
             missed_up_to: number | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
@@ -2877,7 +2877,7 @@ export interface components {
             /** @description The number of attempts for this event so far, including this one. */
             attempt: number;
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response. */
+            /** @description The HTTP status of the response; null if there was no response. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
@@ -2906,7 +2906,7 @@ export interface components {
         ParkedEvent: {
             sequence: components["schemas"]["Sequence"];
             state: components["schemas"]["ParkedEventState"];
-            /** @description The number of attempts. */
+            /** @description The number of attempts; a resend sets it to 0. */
             attempts: number;
             first_failed_at: components["schemas"]["NullableTimestamp"];
             next_attempt_at: components["schemas"]["NullableTimestamp"];
@@ -2934,7 +2934,7 @@ export interface components {
         /** @description The result of a ping. */
         WebhookPing: {
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response. */
+            /** @description The HTTP status of the response; null if there was no response. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
@@ -3043,7 +3043,7 @@ export interface components {
             to?: string;
             /** @description With `invalid_transition`: the statuses that are allowed instead. */
             allowed?: string[];
-            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the id of the record that has the value. */
+            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the id of the other record, which already exists. */
             holder?: components["schemas"]["RecordId"];
             /** @description With `payment_settled`, `payment_of_period` and `managed_by_…`: the fields that cannot be changed. */
             fields?: string[];
@@ -3208,7 +3208,7 @@ export interface components {
         } | null;
         /**
          * Format: int64
-         * @description The number of nodes that the plan allows.
+         * @description The number of nodes (units of the product that is sold) that the plan allows.
          */
         NodeQuota: number;
         /**
@@ -3255,11 +3255,11 @@ export interface components {
     parameters: {
         /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
         "x-request-id": string;
-        /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+        /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
         "x-forwarded-for": string;
         /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
         "user-agent": string;
-        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
         "idempotency-key": string;
         /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
         "if-match": string;
@@ -3285,13 +3285,13 @@ export interface components {
         limit: number;
         /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
         cursor: string;
-        /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
+        /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty. Then the database was restored from an older backup. */
         "event-after": number;
-        /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
+        /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
         "event-type": string[];
         /** @description Only events of the record with this id. */
         "subject-id": components["schemas"]["Uuid"];
-        /** @description The number of seconds to wait if there is no event yet. Default: `0`. */
+        /** @description The number of seconds to wait for an event if the page would be empty. Default: `0`. */
         wait: number;
         /** @description Only steps after this moment. Without it, the page begins with the next step. */
         "timeline-after": components["schemas"]["TimestampInput"];
@@ -3370,7 +3370,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3401,7 +3401,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3638,7 +3638,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3797,7 +3797,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3914,7 +3914,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3931,7 +3931,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3948,7 +3948,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3965,7 +3965,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3982,7 +3982,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3999,7 +3999,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4042,7 +4042,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4059,7 +4059,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4132,7 +4132,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4149,7 +4149,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The subscription as it is now. */
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4259,7 +4259,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4408,7 +4408,7 @@ export interface operations {
             header?: {
                 /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4425,7 +4425,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The payment as it is now. */
+            /** @description The payment after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4813,15 +4813,15 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty: the database was restored from an older backup. */
+                /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty. Then the database was restored from an older backup. */
                 after?: components["parameters"]["event-after"];
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description Only events of these types: `subscription.status_changed`, `subscription.*`, `subscription.status_changed.expired` (the new status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
+                /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
                 type?: components["parameters"]["event-type"];
                 /** @description Only events of the record with this id. */
                 subject_id?: components["parameters"]["subject-id"];
-                /** @description The number of seconds to wait if there is no event yet. Default: `0`. */
+                /** @description The number of seconds to wait for an event if the page would be empty. Default: `0`. */
                 wait?: components["parameters"]["wait"];
             };
             header?: {
@@ -4876,7 +4876,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Keys are stored for each client and operation; cancel, resume, pause, discount and change-plan share their keys. Use a new key for every new request: with an old key the response shows the record as it was when it was created. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -5277,7 +5277,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP address of the user, as proxies report it. The server uses it only from a trusted proxy or from a client with the scope `assert-ip`. It reads the list from the right, at most 16 addresses, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
