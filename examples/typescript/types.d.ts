@@ -245,7 +245,7 @@ export interface paths {
         put?: never;
         /**
          * Create a subscription
-         * @description An unknown user or plan is 422, and the error names the field. If the clock manages the subscription and its first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows a user only one live subscription, or only one for each product, a second one is 409 `already_subscribed`.
+         * @description An unknown user or plan is 422, and the error names the field. If `managed_by` is `clock` and the first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows a user only one live subscription, or only one for each product, a second one is 409 `already_subscribed`.
          */
         post: operations["createSubscription"];
         delete?: never;
@@ -268,13 +268,13 @@ export interface paths {
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled stays, unless a client had cancelled an `active` subscription without an end: to be sure of the end, send `ends_at` too. Fields that the clock or a payment provider sets cannot be changed, unless the request also changes `managed_by`.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled stays, unless a client had cancelled an `active` subscription without an end: to be sure of the end, send `ends_at` too. If `managed_by` is `clock` or `provider`, the fields that the service or the payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
         /**
          * Delete a subscription
-         * @description The payments of the deleted subscription can still be read, by their ids and in the list of the subscription's payments. If the clock manages the subscription, the open payments are cancelled.
+         * @description The payments of the deleted subscription can still be read, by their ids and in the list of the subscription's payments. If `managed_by` is `clock`, the open payments are cancelled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if the clock manages the subscription, its open payments are cancelled in the same transaction. A repeated request with the same `effective` changes nothing.
+         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if `managed_by` is `clock`, its open payments are cancelled in the same transaction. A repeated request with the same `effective` changes nothing.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -333,7 +333,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a subscription
-         * @description If `effective` is `now`, the pause begins at once. If `effective` is `period_end`, the pause begins when the period ends, and is shown as `scheduled_change` until then; this is possible only if the clock manages the subscription. A pause does not make the period longer. A repeated request changes nothing.
+         * @description If `effective` is `now`, the pause begins at once. If `effective` is `period_end`, the pause begins when the period ends, and is shown as `scheduled_change` until then; this is possible only if `managed_by` is `clock`. A pause does not make the period longer. A repeated request changes nothing.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -373,7 +373,7 @@ export interface paths {
         put?: never;
         /**
          * Give a subscription a discount
-         * @description The discount reduces the price of the next periods; the payment for the current period does not change. Each period whose price is reduced counts as one of the `periods` of the discount; trials, pauses, skipped periods and retries do not count. A change of the plan, the billing cycle or the currency ends the discount. The clock must manage the subscription. Available only if billing is enabled.
+         * @description The discount reduces the price of the next periods; the payment for the current period does not change. Each period whose price is reduced counts as one of the `periods` of the discount; trials, pauses, skipped periods and retries do not count. A change of the plan, the billing cycle or the currency ends the discount. `managed_by` must be `clock`. Available only if billing is enabled.
          */
         post: operations["giveDiscount"];
         /**
@@ -397,7 +397,7 @@ export interface paths {
         put?: never;
         /**
          * Preview the cost of a change of plan
-         * @description Returns the quote for the current moment, or for `at`. Nothing is written; `Idempotency-Key` and `If-Match` are ignored. If callers manage the subscription, the quote is the amount that the clock would charge, with the price of the plan if the subscription has no price. Available only if billing is enabled.
+         * @description Returns the quote for the current moment, or for `at`. Nothing is written; `Idempotency-Key` and `If-Match` are ignored. If `managed_by` is `caller`, the quote is the amount that the service would charge, with the price of the plan if the subscription has no price. Available only if billing is enabled.
          */
         post: operations["previewPlanChange"];
         delete?: never;
@@ -417,7 +417,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan, the billing cycle or the quantity of a subscription
-         * @description Applies the quote that the preview shows. If `effective` is `now`, the change is made at once, with one payment of kind `proration` if an amount is due. If `effective` is `period_end`, the change is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. The clock must manage the subscription, and its status must be `pending`, `on_trial` or `active`. If the subscription already has the requested plan, billing cycle and quantity, and the same price, nothing is written. Available only if billing is enabled.
+         * @description Applies the quote that the preview shows. If `effective` is `now`, the change is made at once, with one payment of kind `proration` if an amount is due. If `effective` is `period_end`, the change is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. `managed_by` must be `clock`, and the status must be `pending`, `on_trial` or `active`. If the subscription already has the requested plan, billing cycle and quantity, and the same price, nothing is written. Available only if billing is enabled.
          */
         post: operations["changePlan"];
         delete?: never;
@@ -435,7 +435,7 @@ export interface paths {
         };
         /**
          * List the future steps of a subscription
-         * @description The steps that the clock will take if nobody changes the subscription and every payment succeeds at once. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
+         * @description What the service will do with the subscription, step by step, if no request changes it and every payment succeeds. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
          */
         get: operations["getTimeline"];
         put?: never;
@@ -517,13 +517,13 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and the clock manages its subscription, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and its subscription has `managed_by` `clock`, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
          */
         put: operations["updatePayment"];
         post?: never;
         /**
          * Delete a payment
-         * @description A `pending` or `failed` payment that has a `kind` cannot be deleted while the clock manages its subscription. Change its status to `canceled` first.
+         * @description A `pending` or `failed` payment that has a `kind` cannot be deleted while its subscription has `managed_by` `clock`. Change its status to `canceled` first.
          */
         delete: operations["deletePayment"];
         options?: never;
@@ -799,7 +799,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the signed-in user
-         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription with the status `pending`, `paused` or `unpaid` ends at once. Without `renews_at`, any other subscription that the clock manages cannot be cancelled (409 `invalid_transition`), and one that callers manage ends at its `ends_at`, or now if it has none. Open payments stay due, with one exception: if the subscription is `pending` and managed by the clock, its open payments are cancelled. A repeated request changes nothing while the subscription is `cancelled`; once it has ended, it is 409 `invalid_transition`. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
+         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription with the status `pending`, `paused` or `unpaid` ends at once. Without `renews_at`, any other subscription with `managed_by` `clock` cannot be cancelled (409 `invalid_transition`), and one with `caller` ends at its `ends_at`, or now if it has none. Open payments stay due, with one exception: if the subscription is `pending` and `managed_by` is `clock`, its open payments are cancelled. A repeated request changes nothing while the subscription is `cancelled`; once it has ended, it is 409 `invalid_transition`. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -1049,7 +1049,7 @@ export interface paths {
         };
         /**
          * Read the forecast of payments
-         * @description The payments that the clock will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * @description The payments that the service will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getForecast"];
         put?: never;
@@ -1371,7 +1371,7 @@ export interface components {
             most_popular?: boolean;
             /** @description A number that ranks the plans: `sort=tier` lists the lowest first. Default: `0`. */
             tier?: components["schemas"]["Tier"];
-            /** @description The currency of the price. The price then has at most as many digits after the point as the currency. By default the clock manages new subscriptions to a plan with a currency (see `managed_by` of `NewSubscription`). Default: `null`. */
+            /** @description The currency of the price. The price then has at most as many digits after the point as the currency. New subscriptions to a plan with a currency have `managed_by` `clock` by default. Default: `null`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The length of the free trial at the start of a user's first subscription. Default: `null`. */
             trial_period?: components["schemas"]["NullableSpanInput"];
@@ -1402,7 +1402,7 @@ export interface components {
             tier?: components["schemas"]["Tier"];
             /** @description False: the plan accepts no new subscriptions; existing ones continue. */
             is_active?: boolean;
-            /** @description The currency of the price. A change applies to new subscriptions only. Null: by default the clock does not bill new subscriptions. */
+            /** @description The currency of the price. A change applies to new subscriptions only. Null: new subscriptions have `managed_by` `caller` by default. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The length of the free trial at the start of a user's first subscription; null: no trial. */
             trial_period?: components["schemas"]["NullableSpanInput"];
@@ -1446,7 +1446,7 @@ export interface components {
             variants: string[];
             slug: string;
             price: components["schemas"]["Amount"];
-            /** @description The currency of the price. By default the clock manages new subscriptions to a plan with a currency (see `managed_by` of `NewSubscription`). */
+            /** @description The currency of the price. New subscriptions to a plan with a currency have `managed_by` `clock` by default. */
             currency: components["schemas"]["NullableCurrency"];
             /** @description An http or https URL. */
             href: string | null;
@@ -1502,22 +1502,22 @@ export interface components {
             managed_by?: components["schemas"]["ManagedByInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. Default: `1`. */
             quantity?: components["schemas"]["Quantity"];
-            /** @description The price of one unit for one cycle, with at most as many digits after the point as the currency. If left out and the clock manages the subscription: the price of the plan, if the plan has the same currency. */
+            /** @description The price of one unit for one cycle, with at most as many digits after the point as the currency. If left out and `managed_by` is `clock`: the price of the plan, if the plan has the same currency. */
             price?: components["schemas"]["NullableAmountInput"];
-            /** @description The currency of `price` and `credit`. If left out and the clock manages the subscription: the currency of the plan. */
+            /** @description The currency of `price` and `credit`. If left out and `managed_by` is `clock`: the currency of the plan. */
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The credit of the subscriber: it reduces the payments for the next periods. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
             /** @description The end of the trial, after `starts_at`. If left out and `status` is not sent: a user's first subscription gets the `trial_period` of the plan. Otherwise, and with null, there is no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When the clock resumes the subscription, if it is paused. If callers manage the subscription, the time is only stored. Default: `null`. */
+            /** @description When the service resumes the subscription, if it is paused. If `managed_by` is `caller`, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description A discount on the price from the first period on or, if `status` is sent, from the next period on. Allowed only if the clock manages the subscription. */
+            /** @description A discount on the price from the first period on or, if `status` is sent, from the next period on. Allowed only if `managed_by` is `clock`. */
             discount?: components["schemas"]["NewDiscount"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If the clock manages the subscription, the status, the plan, the cycle, the start, the renewal, the end and the currency cannot be changed. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
+         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If `managed_by` is `clock`, the status, the plan, the cycle, the start, the renewal, the end and the currency cannot be changed. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
          * @example {
          *       "status": "cancelled"
          *     }
@@ -1540,7 +1540,7 @@ export interface components {
             starts_at?: components["schemas"]["TimestampInput"];
             /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. Null: no end. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller`: the clock or the provider no longer manages the subscription. `clock`: the clock manages the subscription from now on. The subscription then needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future if the subscription is active. `provider`: accepted only if a provider manages the subscription already. */
+            /** @description `caller`: from now on, only requests change the subscription. `clock`: from now on, the service renews and ends the subscription. It then needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future if the subscription is active. `provider`: accepted only if a provider manages the subscription already. */
             managed_by?: components["schemas"]["ManagedBy"];
             /** @description The new number of units to pay for, 1 to 1,000,000, used from the next payment on unless `scheduled_change` replaces it. */
             quantity?: components["schemas"]["Quantity"];
@@ -1550,9 +1550,9 @@ export interface components {
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods. Null: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If the clock manages the subscription, this end can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
+            /** @description The end of the trial, after `starts_at`. If `managed_by` is `clock`, this end can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
+            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
             /** @description Replaces all metadata; null and an empty object remove it. */
             metadata?: components["schemas"]["Metadata"];
@@ -1624,11 +1624,11 @@ export interface components {
             current_period_end: components["schemas"]["NullableTimestamp"];
             /** @description When the trial ends or ended; null if there is no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
+            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             /** @description Since when the subscription has had a failed payment that is not paid yet. Null if it has none. */
             past_due_since: components["schemas"]["NullableTimestamp"];
-            /** @description When the clock takes the next step of the subscription. Null if there is no next step. */
+            /** @description When the service will next change the subscription, for example renew it. Null: no change is due at any time. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
@@ -1808,7 +1808,7 @@ export interface components {
          *     }
          */
         Cancellation: {
-            /** @description When the subscription ends. Default: `now` if the clock manages the subscription and its status is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
+            /** @description When the subscription ends. Default: `now` if `managed_by` is `clock` and the status is `past_due`, `unpaid`, `paused` or `pending`, else `period_end`. */
             effective?: components["schemas"]["Effective"];
         };
         /**
@@ -1818,9 +1818,9 @@ export interface components {
          *     }
          */
         PauseInput: {
-            /** @description When the pause begins. Default: `period_end` if the clock manages the subscription, else `now`. */
+            /** @description When the pause begins. Default: `period_end` if `managed_by` is `clock`, else `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description When the clock resumes the subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. Default: `null`. */
+            /** @description When the service resumes the subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
@@ -1929,7 +1929,7 @@ export interface components {
          * @enum {string}
          */
         Effective: "period_end" | "now";
-        /** @description The future steps of a subscription that the clock manages. */
+        /** @description What the service will do with a subscription: renewals, retries of payments, ends. */
         Timeline: {
             /** @description The steps, earliest first. */
             data: components["schemas"]["UpcomingStep"][];
@@ -2126,13 +2126,13 @@ export interface components {
                 amount: components["schemas"]["TotalAmount"];
             }[];
         };
-        /** @description The payments that the clock will create, by month. */
+        /** @description The payments that the service will create, by month. */
         Forecast: {
             /** @description The moment of the forecast. */
             as_of: components["schemas"]["Timestamp"];
             /** @description The last moment of the last month. */
             until: components["schemas"]["Timestamp"];
-            /** @description The number of subscriptions that have not expired and that the clock does not manage. */
+            /** @description The number of subscriptions that have not expired and whose `managed_by` is not `clock`. */
             not_included: {
                 /** @description The subscriptions that callers manage. */
                 caller: components["schemas"]["Count"];
@@ -2361,7 +2361,7 @@ export interface components {
             discount: components["schemas"]["NullableDiscount"];
             /** @description When the trial ends or ended; null if there is no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the clock resumes the paused subscription. Null: it stays paused until a request resumes it. If callers manage the subscription, the time is only stored. */
+            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             next_charge: components["schemas"]["NullableNextCharge"];
             scheduled_change: components["schemas"]["MyScheduledChange"];
@@ -2379,7 +2379,7 @@ export interface components {
             /** @description The actions that the user can take now. */
             actions: ("cancel" | "resume")[];
         };
-        /** @description The next payment that the clock will create, if all payments are made at once. Null: there is none in the near future, or the clock does not manage the subscription. */
+        /** @description The next payment that the service will create, if every open payment succeeds. Null: there is none among the next 24 changes of the subscription by the service, or `managed_by` is not `clock`. */
         NullableNextCharge: {
             /** @description When the payment is due. */
             at: components["schemas"]["Timestamp"];
@@ -2393,7 +2393,7 @@ export interface components {
             action: "change_plan" | "pause";
             /** @description When the change is made: `renews_at`. */
             effective_at: components["schemas"]["NullableTimestamp"];
-            /** @description With `pause`: when the clock resumes the subscription. */
+            /** @description With `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
             subscription_plan_id?: components["schemas"]["RecordId"];
             billing_cycle?: components["schemas"]["BillingCycle"];
@@ -2543,7 +2543,7 @@ export interface components {
             now: components["schemas"]["Timestamp"];
         };
         /**
-         * @description The time to advance to: exactly one of `to` and `by`.
+         * @description How far to advance the clock: exactly one of `to` and `by`.
          * @example {
          *       "by": "P1M",
          *       "payments": "succeed"
@@ -2756,7 +2756,7 @@ export interface components {
             subscription_id?: string;
         };
         /**
-         * @description The object to read, by its id at the provider: at most one of `subscription`, `checkout_session` (Stripe) and `order` (Lemon Squeezy).
+         * @description The object to read, by its id at the provider: `subscription`, `checkout_session` (only Stripe) or `order` (only Lemon Squeezy). Without an id, all objects of the provider are read.
          * @example {
          *       "source": "stripe",
          *       "checkout_session": "cs_test_a1B2"
@@ -3156,7 +3156,7 @@ export interface components {
             action: "change_plan" | "pause";
             /** @description When the change is made: `renews_at`. */
             effective_at: components["schemas"]["NullableTimestamp"];
-            /** @description With `pause`: when the clock resumes the subscription. */
+            /** @description With `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
             subscription_plan_id?: components["schemas"]["RecordId"];
             billing_cycle?: components["schemas"]["BillingCycle"];

@@ -62,7 +62,7 @@ fn set_free_fields(
     now: Timestamp,
 ) -> Result<(), Error> {
     if after.price().is_none() {
-        let message = "must be set: the clock bills the subscription";
+        let message = "must be set, because managed_by is clock";
         return Err(invalid(FaultCode::NullNotAllowed, message, "price"));
     }
     if own_credit(after).is_some() && moves_currency(after) {

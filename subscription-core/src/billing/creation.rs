@@ -54,11 +54,11 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     let renews_at = subscription.renews_at;
     let trial_ends_at = subscription.trial_ends_at();
     match (currency, price) {
-        (None, _) => fault(required("currency", "is required if the clock bills the subscription")),
+        (None, _) => fault(required("currency", "is required if managed_by is clock")),
         (Some(_), None) => {
             fault(required(
                 "price",
-                "is required if the clock bills the subscription, unless the plan has this currency",
+                "is required if managed_by is clock, unless the plan has this currency",
             ));
         }
         (Some(currency), Some(price)) => {
@@ -96,14 +96,14 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
         fault(required("trial_ends_at", "is required while status is on_trial"));
     } else if renews && renews_at.is_some_and(|at| at <= earliest) {
         let field = if on_trial && trial_ends_at.is_some() { "trial_ends_at" } else { "renews_at" };
-        fault(out_of_range(field, "must be in the future if the clock bills the subscription"));
+        fault(out_of_range(field, "must be in the future if managed_by is clock"));
     } else if renews_at.is_none()
         && subscription.billing_cycle != BillingCycle::ONE_TIME
         && !matches!(subscription.status, Cancelled | Expired)
     {
         fault(required(
             "renews_at",
-            "is required if the clock bills the subscription, unless billing_cycle is one_time",
+            "is required if managed_by is clock, unless billing_cycle is one_time",
         ));
     }
     faults.into_result()

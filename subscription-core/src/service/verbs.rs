@@ -83,7 +83,8 @@ impl SubscriptionService {
         let decide = |current: Arc<Subscription>, now| async move {
             let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
             let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
-            // A discount is for the periods that have not begun, even if the clock is late.
+            // A discount is only for periods that have not begun. So the steps that are due, for example a renewal that
+            // the clock has not made yet, are taken first.
             if matches!(action, Action::GiveDiscount(_) | Action::RemoveDiscount) {
                 self.without_due_steps(&current, now).await?;
             }

@@ -34,7 +34,7 @@ impl Subscription {
             [("price", self.price().is_none()), ("currency", self.currency().is_none())]
         {
             if lacks(is_missing) {
-                let message = "must be set: the clock manages the subscription";
+                let message = "must be set, because managed_by is clock";
                 faults.push(InvalidValue::new(FaultCode::Required, message).at(field));
             }
         }

@@ -224,7 +224,7 @@ fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
     }
 }
 
-/// The fault of an input that makes a provider the manager.
+/// The error for an input that sets `managed_by` to `provider`: only `caller` and `clock` are allowed.
 pub(super) fn not_by_provider() -> InvalidValue {
     must_be_one_of([ManagedBy::Caller, ManagedBy::Clock].into_iter().map(ManagedBy::as_str))
 }

@@ -98,7 +98,7 @@ fn the_portal_is_an_https_page_or_one_on_this_machine_and_has_no_fragment() {
     {
         let (output, errors) = document(page);
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.contains("/users/{user_id}/portal-links"), "{page}: {errors}");
+        assert!(text.contains("\"/users/{user_id}/portal-links\""), "{page}: {errors}");
     }
     for page in [
         "http://shop.example/",
@@ -113,5 +113,6 @@ fn the_portal_is_an_https_page_or_one_on_this_machine_and_has_no_fragment() {
     let (output, errors) = document("shop.example");
     assert_eq!(output.status.code(), Some(2), "{errors}");
     let (output, _) = run(command_in(&folder()).arg("openapi"));
-    assert!(!String::from_utf8(output.stdout).unwrap().contains("portal-links"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("\"/users/{user_id}/portal-links\""));
 }

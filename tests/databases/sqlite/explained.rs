@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -19,12 +19,13 @@ use subscription_core::{
     BillingCycle, Clock as _, ManualClock, NewPlan, NewSubscription, PaymentStatus, StepKind,
     SubscriptionService, SystemRandomness, Timestamp, UserId,
 };
+use test_support::logs;
 use test_support::million::{brief, lists_of_few};
 use test_support::service_world::{at, of};
 use test_support::trials;
 use test_support::trials::Trial;
+use tracing::dispatcher::DefaultGuard;
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::folder::folder;
 
@@ -59,13 +60,16 @@ impl io::Write for Overheard {
 }
 
 impl Overheard {
-    /// The last statement. It may be heard a little after its rows were read.
+    /// Hears the statements of this thread until the guard is dropped.
+    pub(super) fn begin() -> (Self, DefaultGuard) {
+        let overheard = Self::default();
+        let writer = Mutex::new(overheard.clone());
+        let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
+        (overheard, logs::of_this_thread(words.with_writer(writer).finish()))
+    }
+
+    /// The last statement.
     pub(super) fn last(&self) -> String {
-        let begun = Instant::now();
-        while self.0.lock().unwrap().last() != Some(&b'\n') {
-            assert!(begun.elapsed() < Duration::from_mins(1), "no statement was heard");
-            std::thread::sleep(Duration::from_millis(1));
-        }
         let bytes = std::mem::take(&mut *self.0.lock().unwrap());
         let text = String::from_utf8(bytes).unwrap();
         let line: Value = serde_json::from_str(text.lines().next_back().unwrap()).unwrap();
@@ -95,10 +99,7 @@ async fn lists_of_one_user_or_one_external_id_are_found_by_its_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
 
     let (mut wrong, mut asked) = (Vec::new(), 0);
     for page in lists_of_few() {
@@ -126,10 +127,7 @@ async fn users_and_their_sessions_are_found_by_an_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let (user, now, some) = (uuid::Uuid::max().into(), Timestamp::MAX, PageLimit::MAX);
 
     store.list_as::<Session>(SessionQuery::LiveOf { user, now }).await.unwrap();
@@ -186,10 +184,7 @@ async fn events_of_a_record_are_found_by_an_index() {
     let insert = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
                 '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}')";
     sqlx::raw_sql(insert).execute(&mut outsider).await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let all = EventQuery::after(0, PageLimit::MAX);
 
     for (query, index) in [
@@ -212,10 +207,7 @@ async fn what_is_due_is_found_by_an_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let (until, nobody) = (Timestamp::MAX, uuid::Uuid::max());
     let further = Position { key: SortKey::DueAt(Timestamp::MIN), id: nobody };
     let subscriptions = DueSubscriptions::until(until);
@@ -258,10 +250,7 @@ async fn payments_of_all_subscriptions_are_read_along_their_key() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let further = Position { key: SortKey::CreatedAt, id: uuid::Uuid::max() };
 
     for (after, read) in [(None, "SCAN payments"), (Some(further), "PRIMARY KEY (id>?)")] {
@@ -278,10 +267,7 @@ async fn payments_of_a_user_are_found_by_two_indexes() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let further = Position { key: SortKey::CreatedAt, id: uuid::Uuid::max() };
 
     for after in [None, Some(further)] {
@@ -322,10 +308,7 @@ async fn documents_are_found_by_an_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let overheard = Overheard::default();
-    let writer = Mutex::new(overheard.clone());
-    let words = tracing_subscriber::fmt().json().with_max_level(LevelFilter::TRACE);
-    let _listening = words.with_writer(writer).finish().set_default();
+    let (overheard, _listening) = Overheard::begin();
     let now = Timestamp::MAX;
     let notes = |filter| DocumentQuery::new(Collection::named("notes"), filter);
     let after = |due_at| Position {

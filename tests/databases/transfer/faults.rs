@@ -187,11 +187,11 @@ fn of_subscriptions() -> Vec<Case> {
         ),
         (
             vec![(line, "managed_by", json!("clock")), (line, "billing", json!(null))],
-            "line 3: price must be set: the clock manages the subscription",
+            "line 3: price must be set, because managed_by is clock",
         ),
         (
             vec![(line, "managed_by", json!("clock")), (line, "billing", json!(credit))],
-            "line 3: currency must be set: the clock manages the subscription",
+            "line 3: currency must be set, because managed_by is clock",
         ),
         (
             vec![(line, "managed_by", json!("provider")), (line, "billing", json!(due))],

@@ -16,9 +16,9 @@ use subscription_core::auth::{
 };
 use subscription_core::store::{ChangeSet, PageLimit, Record};
 use subscription_core::{Error, FaultCode, Text};
+use test_support::logs;
 use test_support::service_world::of;
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::world::{
     AUDIENCE, AuthWorld, PROVIDER, PROVIDER_SECRET, SERVER_KEY, SIGNING_SEED, secret, server_key,
@@ -218,7 +218,7 @@ async fn no_secret_and_no_person_is_said_anywhere() {
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
         .with_writer(said.clone())
         .finish();
-    let _listening = subscriber.set_default();
+    let _listening = logs::of_this_thread(subscriber);
 
     let client = live_as_a_client(&world, &said, &mut secrets).await;
     let last = live_as_a_person(&world, &said, &mut secrets).await;

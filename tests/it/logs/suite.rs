@@ -73,7 +73,7 @@ const LINES: [(&str, &str); 17] = [
     ("http_client::deliver", "a delivery failed"),
     ("server::connection", "connection failed"),
     ("server::connection", "connection closed"),
-    ("subscription_http::server", "connection refused: too many of one address"),
+    ("subscription_http::server", "connection refused: too many from this address"),
     ("auth::sessions", "a refresh token was used twice"),
     ("auth::sessions", "a genuine refresh token is newer than its session"),
     ("api::fetch", "reads from the payment provider fail"),

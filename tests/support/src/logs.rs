@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
+use tracing::dispatcher::{DefaultGuard, Dispatch};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -25,6 +26,17 @@ pub fn secrets_beside(log: &Path) -> PathBuf {
 /// Starts to log, if `SUBSCRIPTION_TEST_LOG` is set and the log was not started before.
 pub fn listen() {
     secrets();
+}
+
+/// Sends what this thread logs to a subscriber until the guard is dropped.
+///
+/// While a process has one subscriber, `tracing` asks only the thread that first reaches a log statement whether it is
+/// listened to, and keeps the answer for all threads. So a second one, which takes nothing, lives as long as the process.
+pub fn of_this_thread(subscriber: impl Into<Dispatch>) -> DefaultGuard {
+    static NOBODY: LazyLock<Dispatch> =
+        LazyLock::new(|| Dispatch::new(tracing_subscriber::registry().with(LevelFilter::OFF)));
+    LazyLock::force(&NOBODY);
+    tracing::dispatcher::set_default(&subscriber.into())
 }
 
 /// Writes a secret, which must not be in the log, to the file of secrets.

@@ -81,8 +81,8 @@ impl Providers {
         let now = self.now();
         let key = Link::key(source, &of.object)?;
         let link: Option<Stored<Link>> = Stored::load(self.store(), &key).await?;
-        // If a record may be created, its user may be named by any event of the object, not only by the events of this
-        // observation.
+        // To create a record, its user must be known. Each stored event of the provider's object can contain the user's
+        // id, so all of them are read, not only those that led to this call.
         let makes_record = link.as_ref().is_none_or(|link| link.body.attach);
         if makes_record && of.object.kind != ObjectKind::Invoice {
             for event in self.events_of(source, &of.object).await? {

@@ -88,7 +88,8 @@ impl Erasure {
         }
     }
 
-    /// Runs VACUUM at once if it is scheduled: the file is about to be closed, which truncates the log.
+    /// Runs a scheduled VACUUM now, because the database is about to be closed. Closing truncates the WAL, so no erased
+    /// data stays in either file.
     pub(super) async fn erase_all(&mut self, connection: &mut SqliteConnection) {
         if self.pages_due.is_some() {
             self.vacuum(connection).await;

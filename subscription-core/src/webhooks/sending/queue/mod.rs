@@ -78,7 +78,7 @@ pub(crate) struct Due {
     is_probe: bool,
 }
 
-/// An event whose try has begun.
+/// An event that was taken from the queue to be delivered; its attempt counts as begun.
 #[derive(Debug)]
 pub(crate) struct NextDelivery {
     pub(crate) event: Arc<RecordedEvent>,
