@@ -435,7 +435,7 @@ export interface paths {
         };
         /**
          * List the future steps of a subscription
-         * @description What the service will do with the subscription, step by step, if no request changes it and every payment succeeds. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
+         * @description The changes that the service will make to the subscription, step by step, if no request changes it and every payment succeeds. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
          */
         get: operations["getTimeline"];
         put?: never;
@@ -1929,7 +1929,7 @@ export interface components {
          * @enum {string}
          */
         Effective: "period_end" | "now";
-        /** @description What the service will do with a subscription: renewals, retries of payments, ends. */
+        /** @description The changes that the service will make to a subscription: renewals, retries of payments, ends. */
         Timeline: {
             /** @description The steps, earliest first. */
             data: components["schemas"]["UpcomingStep"][];
