@@ -4,11 +4,13 @@ if the mailer is killed at any of its lines. Called by .ci/mailer."""
 import asyncio
 import email
 import importlib.util
+import logging
 import multiprocessing
 import os
 import shutil
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,7 +20,7 @@ from collections import Counter
 from contextlib import contextmanager
 from email import policy
 from pathlib import Path
-from aiosmtpd.smtp import SMTP
+from aiosmtpd.smtp import SMTP, AuthResult
 
 from running import api, serving
 
@@ -61,6 +63,14 @@ class Inbox:
 
     def subjects(self):
         return [(to[0].split("@")[0], mail["subject"]) for to, mail in self.mails]
+
+
+def mail_server(inbox, **settings):
+    """Starts a mail server with this inbox, and returns its host and port."""
+    loop = asyncio.new_event_loop()
+    server = loop.run_until_complete(loop.create_server(lambda: SMTP(inbox, loop=loop, **settings), "127.0.0.1", 0))
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 def until(is_so, what):
@@ -185,6 +195,25 @@ def addresses(business, inbox, variables):
     assert "the address is refused" in Path(variables["STATE"] + ".log").read_text()
 
 
+def a_login(business, inbox, variables, folder):
+    """A mail server that requires a login over TLS."""
+    certificate, key, password = folder / "certificate.pem", folder / "key.pem", folder / "password"
+    subject = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject, "-keyout", key, "-out", certificate],
+                   check=True, capture_output=True)
+    password.write_text("secret\n")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate, key)
+    is_right = lambda server, session, envelope, mechanism, given: AuthResult(success=given.password == b"secret")
+    address = mail_server(inbox, tls_context=tls, auth_required=True, authenticator=is_right)
+    login = {"SMTP": address, "SMTP_USER": "mailer", "SMTP_PASSWORD_FILE": str(password), "SSL_CERT_FILE": str(certificate)}
+    before = len(inbox.mails)
+    subscription = business.subscribe("ivy@example.com", business.pro)
+    business.post(f"/subscriptions/{subscription}/cancel", {"effective": "now"})
+    with mailing(variables | login, business):
+        assert inbox.wait(before + 1) == ("ivy", "Pro ✓ <b> has ended")
+
+
 def read_all(variables, last, line):
     """The mailer in a process of its own, until it has read all events; it kills itself before its line-th line."""
     os.environ |= variables
@@ -254,20 +283,18 @@ def the_position_is_set_back(business, inbox, variables, first):
 
 
 def main():
+    logging.getLogger("mail.log").setLevel(logging.ERROR)
     inbox = Inbox()
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(loop.create_server(lambda: SMTP(inbox, loop=loop), "127.0.0.1", 0))
-    threading.Thread(target=loop.run_forever, daemon=True).start()
-    port = server.sockets[0].getsockname()[1]
     settings = ["--database", "memory:", "--clock", "manual", "--clock-at", "2030-02-01T12:00:00Z"]
     with tempfile.TemporaryDirectory() as name, serving(Path(name), *settings) as base:
         folder = Path(name)
         (folder / "client").write_text("mailer\n")
-        variables = {"API": base, "CLIENT_ID_FILE": str(folder / "client"), "SMTP": f"127.0.0.1:{port}", "LINK": LINK,
-                     "SENDER": "billing@shop.example", "STATE": str(folder / "mailer.db")}
+        variables = {"API": base, "CLIENT_ID_FILE": str(folder / "client"), "SMTP": mail_server(inbox), "LINK": LINK, "SENDER": "billing@shop.example",
+                     "STATE": str(folder / "mailer.db")}
         business = Business(base)
         first = lives(business, inbox, variables)
         addresses(business, inbox, variables)
+        a_login(business, inbox, variables, folder)
         the_position_is_set_back(business, inbox, variables, first)
         ids = Counter(mail["message-id"] for _, mail in inbox.mails)
         assert set(ids.values()) == {1}, inbox.subjects()

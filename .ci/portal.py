@@ -247,6 +247,15 @@ def a_payment_that_fails(browser, shop):
         page.get_by_text("Team has ended.").wait_for()
         sees(page, "Your plan", "It has ended: the last day was 15 February 2030.")
         assert "Your plan" in focus(page), focus(page)
+    ida = shop.person("ida")
+    later = shop.subscribe(ida, shop.team, starts_at="2031-01-01T12:00:00Z")
+    with opened(browser, shop, ida) as page:
+        sees(page, "Your plan", "Not begun", "It begins on 1 January 2031.")
+        page.get_by_role("button", name="Cancel Team").click()
+        page.get_by_role("dialog").get_by_text("It ends at once.", exact=True).wait_for()
+        page.get_by_role("button", name="Cancel the plan").click()
+        sees(page, "Your plan", "It has ended.")
+    assert api(shop.base, "GET", f"/subscriptions/{later}")["status"] == "expired"
 
 
 def payments_page_by_page(browser, shop):

@@ -61,7 +61,7 @@ def send(event, email, subject, text):
     message["From"], message["To"] = SENDER, Address(username=name, domain=domain.encode("idna").decode())
     message["Subject"], message["Auto-Submitted"] = " ".join(subject.split()), "auto-generated"
     message.set_content(f"{text}\n\nSee your subscription, or change it:\n{LINK}\n")
-    with smtplib.SMTP(SMTP, timeout=60) as server:
+    with smtplib.SMTP(*SMTP.rsplit(":", 1), timeout=60) as server:
         if "SMTP_USER" in os.environ:
             server.starttls(context=ssl.create_default_context())
             server.login(os.environ["SMTP_USER"], open(os.environ["SMTP_PASSWORD_FILE"]).read().strip())
