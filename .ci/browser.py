@@ -10,20 +10,16 @@ import hashlib
 import hmac
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.request
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import sync_playwright
 
-PROGRAM, CLIENT = (Path(argument).resolve() for argument in sys.argv[1:])
+from running import Page, api, page_server, quiet_page, run, serving
+
+CLIENT = Path(sys.argv[2]).resolve()
 PRICING = Path("examples/pricing/index.html").resolve()
 SECRET = b"0123456789abcdef0123456789abcdef"
 
@@ -37,58 +33,6 @@ CALL = """async ([base, method, path, headers, body, more]) => {
         return {refused: String(error)};
     }
 }"""
-
-
-class Page(BaseHTTPRequestHandler):
-    """A page with nothing on it, or what FILES has; the shop's own login, which signs a token for anybody."""
-
-    FILES = {}
-
-    def do_GET(self):
-        url = urlsplit(self.path)
-        kind, body = self.FILES.get(url.path, ("text/html", "<!doctype html><title>page</title>"))
-        if url.path == "/login":
-            kind, body = "text/plain", identity_token(parse_qs(url.query)["name"][0])
-        body = body.encode()
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
-def page_server():
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://localhost:{server.server_address[1]}"
-
-
-def run(folder, *arguments):
-    done = subprocess.run([PROGRAM, *arguments], cwd=folder, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def environment():
-    ours = lambda name: name.startswith("SUBSCRIPTION_") or name == "DATABASE_URL"
-    return {name: value for name, value in os.environ.items() if not ours(name)}
-
-
-@contextmanager
-def serving(folder, *arguments):
-    with open(folder / "log", "wb") as log:
-        command = [PROGRAM, "--listen", "127.0.0.1:0", *arguments]
-        server = subprocess.Popen(command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=log)
-    try:
-        line = server.stdout.readline().decode()
-        assert line.startswith("listening on "), (folder / "log").read_text()
-        yield line.removeprefix("listening on ").strip()
-    finally:
-        server.terminate()
-        assert server.wait(15) == 0
 
 
 def identity_token(name):
@@ -128,14 +72,6 @@ origins = ["{blog}"]
     scopes = [word for scope in ("plans:write", "subscriptions:write") for word in ("--scope", scope)]
     added = run(folder, *config, "client", "add", "--name", "backend", *scopes)
     return config, added.splitlines()[-1]
-
-
-def post(base, client, path, body):
-    """A request of a server, not of a page."""
-    headers = {"client-id": client, "content-type": "application/json"}
-    request = urllib.request.Request(base + path, json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
 
 
 def caller(page, base):
@@ -242,23 +178,6 @@ def development(browser, origin):
         page.close()
 
 
-@contextmanager
-def quiet_page(browser, hosts, expected=(), **settings):
-    """A page that calls these hosts alone, and says nothing on the console but what is expected."""
-    context = browser.new_context(locale="en-GB", **settings)
-    page = context.new_page()
-    messages, requests = [], []
-    page.on("console", lambda message: messages.append(message.text))
-    page.on("pageerror", lambda error: messages.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    yield page
-    others = [url for url in requests if not url.startswith(("data:", *hosts))]
-    assert others == [], others
-    assert len(messages) == len(expected), messages
-    assert all(part in message for part, message in zip(expected, messages)), messages
-    context.close()
-
-
 def pricing_page(base, *changes):
     """The file as it is, but for what its reader changes."""
     text = PRICING.read_text()
@@ -279,7 +198,7 @@ def pricing(browser, base, shop, nobody, backend):
         team | {"slug": "team", "price": "19.90", "billing_cycle": "monthly", "href": f"{buy}/m?embed=1"},
         team | {"slug": "team-yearly", "price": "199", "billing_cycle": "yearly", "href": f"{buy}/y?embed=1"},
     ]
-    solo = [post(base, backend, "/subscription-plans", offer) for offer in offers][0]
+    solo = [api(base, "POST", "/subscription-plans", offer, backend) for offer in offers][0]
 
     revoked = ["status of 401"]
     with quiet_page(browser, [shop, base, buy], revoked, viewport={"width": 390, "height": 800}) as page:
@@ -304,7 +223,7 @@ def pricing(browser, base, shop, nobody, backend):
         page.wait_for_url(f"{buy}/**")
         assert page.url == f"{buy}/y?embed=1&checkout%5Bcustom%5D%5Buser_id%5D={ada}", page.url
 
-        post(base, backend, "/subscriptions", {"user_id": ada, "subscription_plan_id": solo["id"]})
+        api(base, "POST", "/subscriptions", {"user_id": ada, "subscription_plan_id": solo["id"]}, backend)
         page.go_back()
         page.get_by_text("You have Solo. It renews on").wait_for()
         page.get_by_text("Your plan", exact=True).wait_for()
@@ -360,7 +279,7 @@ def pricing_in_development(browser, base, origin):
         page.goto(f"{origin}/as-it-is")
         page.get_by_text("There are no plans yet.").wait_for()
         plan = {"name": "Pro", "slug": "pro", "price": "0.10", "billing_cycle": "P18M", "href": "https://pay.example/"}
-        post(base, "any", "/subscription-plans", plan)
+        api(base, "POST", "/subscription-plans", plan)
         page.reload()
         page.get_by_text("€0.10 P18M").wait_for()
         # The first time there is no account, which the console tells as well.
@@ -374,6 +293,8 @@ def pricing_in_development(browser, base, origin):
 
 
 def main():
+    # The shop's own login, which signs a token for anybody.
+    Page.FILES["/login"] = lambda query: ("text/plain", identity_token(query["name"][0]))
     shop, blog, nobody = page_server(), page_server(), page_server()
     rules = "MAP evil.example 127.0.0.1"
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
@@ -383,7 +304,7 @@ def main():
         config, backend = set_up(Path(folder), shop, blog)
         with serving(Path(folder), *config) as base:
             pro = {"name": "Pro", "slug": "pro", "price": "19.90", "billing_cycle": "monthly"}
-            post(base, backend, "/subscription-plans", pro)
+            api(base, "POST", "/subscription-plans", pro, backend)
             page = browser.new_page()
             page.goto(shop)
             the_shops_page(caller(page, base), backend)

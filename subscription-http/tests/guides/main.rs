@@ -79,6 +79,7 @@ const STORIES: &[Story] = &[
     Story::of("docs/move-from-stripe-or-lemon-squeezy.md"),
     Story::of("docs/paywall.md"),
     Story::of("docs/plan-changes.md"),
+    Story::of("docs/portal.md"),
     Story {
         instead: &[(
             "sudo install -m 644 billing.nginx /etc/nginx/conf.d/billing.conf && sudo nginx -t && \
