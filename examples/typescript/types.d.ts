@@ -2552,7 +2552,7 @@ export interface components {
         ClockAdvance: {
             to?: components["schemas"]["TimestampInput"];
             /**
-             * @description An ISO 8601 duration of one unit: years, months, weeks and days by the calendar (up to a hundred years), or hours, minutes and seconds.
+             * @description An ISO 8601 duration with exactly one unit, for example `P1M` or `PT36H`. Years, months, weeks and days follow the calendar, at most a hundred years.
              * @example P1M
              */
             by?: string;
@@ -3293,7 +3293,7 @@ export interface components {
         "subject-id": components["schemas"]["Uuid"];
         /** @description The number of seconds to wait for an event if the page would be empty. Default: `0`. */
         wait: number;
-        /** @description Only steps after this moment. Without it, the page begins with the next step. */
+        /** @description Only changes (renewals, retries, ends) after the given time. If left out, the page begins with the next one. */
         "timeline-after": components["schemas"]["TimestampInput"];
         /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
         "timeline-until": components["schemas"]["TimestampInput"];
@@ -4163,7 +4163,7 @@ export interface operations {
     getTimeline: {
         parameters: {
             query?: {
-                /** @description Only steps after this moment. Without it, the page begins with the next step. */
+                /** @description Only changes (renewals, retries, ends) after the given time. If left out, the page begins with the next one. */
                 after?: components["parameters"]["timeline-after"];
                 /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
                 until?: components["parameters"]["timeline-until"];

@@ -58,7 +58,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
         (Some(_), None) => {
             fault(required(
                 "price",
-                "is required if managed_by is clock, unless the plan has this currency",
+                "is required if managed_by is clock, unless the plan has the same currency",
             ));
         }
         (Some(currency), Some(price)) => {

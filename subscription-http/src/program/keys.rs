@@ -221,7 +221,7 @@ fn decoded(text: &str) -> Result<SecretSlice<u8>, Failure> {
 }
 
 fn bad() -> Failure {
-    Failure::new("one of the keys is not valid")
+    Failure::new("one of the keys in the file is not valid")
 }
 
 #[cfg(test)]

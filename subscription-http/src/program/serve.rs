@@ -224,7 +224,7 @@ async fn log_unbilled_plans(service: &SubscriptionService) {
             let plan = plan.slug.as_str();
             tracing::warn!(
                 plan,
-                "a plan without a currency: by default nothing ends or renews its subscriptions"
+                "the plan has no currency: by default its subscriptions are neither renewed nor ended"
             );
         }
     }

@@ -177,7 +177,7 @@ fn a_start_warns_of_plans_that_nobody_bills() {
         let plan = format!(r#"{{"name":"P","slug":"{slug}","billing_cycle":"monthly",{more}}}"#);
         send(&running, "POST", "/subscription-plans", &plan);
     }
-    let told = "a plan without a currency";
+    let told = "the plan has no currency";
     assert!(!stop(running).contains(told));
 
     let log = stop(manual(&folder, &[]));

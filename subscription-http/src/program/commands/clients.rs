@@ -100,7 +100,7 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
             let origins = origins.into_iter().collect();
             let new = auth.create_client(NewClient { id, name, kind, scopes, origins }).await?;
             if !public {
-                print("its client-id, which is not shown again:");
+                print("the client-id of the new client (store it now: it is not shown again):");
             }
             print(new.credential.expose_secret());
         }

@@ -21,7 +21,7 @@ pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
 pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
     ("dunning", "the delays from each failure of a payment to its next attempt, at most 15 [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
     ("after_dunning", "the status of a subscription after the last retry failed: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
-    ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (its first payment, within 23 hours) [default: \"at_start\"]"),
+    ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (when its first payment succeeds, else it expires after 23 hours) [default: \"at_start\"]"),
     ("remind_before", "how long before the end of a trial or a renewal an event announces it, or \"off\" [default: \"P3D\"]"),
     ("missed_periods_max", "missed periods that are charged after an outage, 0 to 366; older ones are skipped [default: 3]"),
 ];
