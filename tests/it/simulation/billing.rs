@@ -86,6 +86,8 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::ForgetsSettlements, "credit_is_paid_for"),
         (Fault::LiftsEnds, "fixed_ends_stay"),
         (Fault::WaitsForEver, "nothing_waits_for_ever"),
+        (Fault::IgnoresOwners, "people_move_their_own"),
+        (Fault::ResumesForUsers, "sellers_schedule_survives"),
         (Fault::RoundsPerUnit, "lines_add_up"),
         (Fault::PricesBeforeTheChange, "lines_add_up"),
         (Fault::RebuildsBasis, "basis_never_changes"),

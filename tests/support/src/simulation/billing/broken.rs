@@ -105,6 +105,10 @@ pub enum Fault {
     KeepsDiscount,
     /// A scheduled change of plan ends the discount when it is scheduled.
     EndsDiscountEarly,
+    /// Users change the subscriptions of others.
+    IgnoresOwners,
+    /// Users resume what the seller has cancelled, and drop a pause that the seller has scheduled.
+    ResumesForUsers,
 }
 
 impl Fault {
@@ -378,6 +382,10 @@ impl Rules for BrokenRules {
         action: Action,
         now: Timestamp,
     ) -> Result<Option<RuleDecision>, Error> {
+        let action = match (self.fault, action) {
+            (Fault::ResumesForUsers, Action::Uncancel) => Action::Resume,
+            _ => action,
+        };
         let mut acted = self.rules.act(subscription, action, now)?;
         if let Some(outcome) = &mut acted {
             match self.fault {

@@ -16,6 +16,7 @@ use subscription_core::{
 use super::discounts;
 use super::executions::{Moved, preview_is_execution};
 use super::life::{Life, PeriodStart as _, Written};
+use super::people;
 use crate::billing::amounts::{of_period, unused};
 use crate::simulation::invariants::Broken;
 
@@ -25,7 +26,7 @@ pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
 /// Every invariant that can be checked on a single life.
-pub const ALL: [(&str, Invariant); 28] = [
+pub const ALL: [(&str, Invariant); 30] = [
     ("periods_tile", periods_tile),
     ("no_period_asked_twice", no_period_asked_twice),
     ("every_period_is_asked_for", every_period_is_asked_for),
@@ -48,6 +49,8 @@ pub const ALL: [(&str, Invariant); 28] = [
     ("credit_is_paid_for", credit_is_paid_for),
     ("fixed_ends_stay", fixed_ends_stay),
     ("nothing_waits_for_ever", nothing_waits_for_ever),
+    ("people_move_their_own", people::people_move_their_own),
+    ("sellers_schedule_survives", people::sellers_schedule_survives),
     ("lines_add_up", discounts::lines_add_up),
     ("basis_never_changes", discounts::basis_never_changes),
     ("reduced_periods_are_counted", discounts::reduced_periods_are_counted),

@@ -6,6 +6,7 @@ mod discounts;
 pub mod executions;
 pub mod invariants;
 pub mod life;
+mod people;
 pub mod plan_changes;
 pub mod recorder;
 pub mod twins;

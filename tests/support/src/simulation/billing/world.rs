@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subscription_core::billing::{Billing, Policy};
+use subscription_core::events::Actor;
 use subscription_core::store::{DueSubscriptions, StoreExt as _};
 use subscription_core::{
     Action, Amount, BillingCycle, Bounded, Clock, Effective, Error, Field, ManagedBy, ManualClock,
@@ -77,6 +78,8 @@ pub struct BillingSimulation {
     pub(super) touched: BTreeSet<SubscriptionId>,
     /// False if a planted fault makes previews endless.
     pub(super) changes_plans: bool,
+    /// False if a planted fault lets users change the subscriptions of others.
+    checks_owners: bool,
     log: VecDeque<String>,
     met: BTreeSet<&'static str>,
 }
@@ -145,6 +148,7 @@ impl BillingSimulation {
             payments: Vec::new(),
             touched: BTreeSet::new(),
             changes_plans: !fault.is_some_and(Fault::is_endless),
+            checks_owners: fault != Some(Fault::IgnoresOwners),
             log: VecDeque::new(),
             met: BTreeSet::new(),
         }
@@ -436,7 +440,8 @@ impl BillingSimulation {
         let id = chosen.unwrap_or(id);
         self.collect();
         let before = self.version(id);
-        let acted = self.billing.service().act(id, action).await;
+        self.act_as_a_stranger(id, action).await;
+        let acted = self.act_by_whom_it_is_for(id, action).await;
         self.note(format!("{action:?} {id}"), &acted);
         self.collect();
         if let Some(life) = self.lives.0.get_mut(&id).filter(|_| action == Action::Leave) {
@@ -448,9 +453,38 @@ impl BillingSimulation {
         }
         if resumes || action == Action::Leave && self.rng.percent(50) {
             let undo = if resumes { Action::Resume } else { Action::Uncancel };
-            let undone = self.billing.service().act(id, undo).await;
+            let undone = self.act_by_whom_it_is_for(id, undo).await;
             self.note(format!("{undo:?} {id}"), &undone);
         }
+    }
+
+    /// Applies a verb as the user of the subscription if the verb is for users, else as the seller.
+    async fn act_by_whom_it_is_for(
+        &self,
+        id: SubscriptionId,
+        action: Action,
+    ) -> Result<Arc<Subscription>, Error> {
+        let service = self.billing.service();
+        match self.lives.0.get(&id).and_then(Life::now).map(|now| now.user_id) {
+            Some(user) if matches!(action, Action::Leave | Action::Uncancel) => {
+                service.by(Actor::User(user)).act_of(user, id, action).await
+            }
+            _ => service.act(id, action).await,
+        }
+    }
+
+    /// Another user tries a verb for users.
+    async fn act_as_a_stranger(&mut self, id: SubscriptionId, action: Action) {
+        let owner = self.lives.0.get(&id).and_then(Life::now).map(|now| now.user_id);
+        let Some(owner) = owner else { return };
+        if !matches!(action, Action::Leave | Action::Uncancel) {
+            return;
+        }
+        let stranger = UserId::from(Uuid::from_u128(USERS + 1));
+        let checked = if self.checks_owners { stranger } else { owner };
+        let service = self.billing.service().by(Actor::User(stranger));
+        let acted = service.act_of(checked, id, action).await;
+        self.note(format!("a stranger's {action:?} {id}"), &acted);
     }
 
     pub(super) async fn update(&mut self) {
