@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! WITH check_0 AS (SELECT * FROM unnest($1, …) AS r (set_number, check_number, id, version)),
-//!      lock_0 AS (SELECT … FROM check_0 AS r, LATERAL (SELECT * FROM plans AS t
+//!      lock_0 AS (SELECT … FROM check_0 AS r, LATERAL (SELECT … FROM plans AS t
 //!                 WHERE t.id = r.id AND t.version = r.version FOR SHARE) AS t),
 //!      check_1 AS (… all columns of the subscriptions to update …), lock_1 AS (… FOR NO KEY UPDATE …),
 //!      refused AS (SELECT set_number, min(check_number) AS check_number FROM (
@@ -209,10 +209,12 @@ impl StatementBuilder {
             let strength = if write.is_some() { "NO KEY UPDATE" } else { "SHARE" };
             let skip = if locked == Locked::Refuse { " SKIP LOCKED" } else { "" };
             let after = &self.after;
+            let unique = if write.is_some() { unique_columns(table) } else { Vec::new() };
+            let read = each(&unique, "", |column| format!(", t.{column}"));
             // With a subquery for each row the planner does not join with the whole table.
             let lock = format!(
-                "SELECT r.check_number, t.* FROM check_{nth} AS r, \
-                 LATERAL (SELECT * FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
+                "SELECT r.check_number{read} FROM check_{nth} AS r, \
+                 LATERAL (SELECT t.version{read} FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
             );
             self.push(&format!("lock_{nth}"), &lock);
             let number = if locked == Locked::Refuse { "-1::bigint" } else { "check_number" };
@@ -229,7 +231,6 @@ impl StatementBuilder {
             updates.push(format!(
                 "UPDATE {name} AS t SET {assigned} FROM check_{nth} AS r WHERE {same} AND {ACCEPTED}"
             ));
-            let unique = unique_columns(table);
             if !self.is_single && !unique.is_empty() {
                 // A value that is given up becomes NULL. Only a later set can use it, and this condition finds that
                 // set.
