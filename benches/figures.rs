@@ -160,7 +160,8 @@ async fn fill(
     store: &Arc<dyn Store>,
     count: usize,
 ) -> Arc<Subscription> {
-    let (name, slug) = ("Renewed".parse().unwrap(), "renewed".parse().unwrap());
+    let name = "Renewed".parse().unwrap();
+    let slug = "renewed".parse().unwrap();
     let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
     let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
     let plan = service.create_plan(plan).await.unwrap();
@@ -229,7 +230,9 @@ async fn beside<F: Future<Output = ()> + Send>(
     template: &Arc<Subscription>,
     read: impl Fn() -> F + Clone + Send + 'static,
 ) {
-    let (mut alone, mut with_figures, mut readings) = (Vec::new(), Vec::new(), 0);
+    let mut alone = Vec::new();
+    let mut with_figures = Vec::new();
+    let mut readings = 0;
     for slice in 0..SLICES {
         if slice % 2 == 0 {
             alone.extend(commits(store, template).await);
@@ -254,7 +257,8 @@ async fn beside<F: Future<Output = ()> + Send>(
     let seconds = SLICE.as_secs_f64() * SLICES as f64 / 2.0;
     let slower = p99(&mut with_figures) / p99(&mut alone);
     let rate = |commits: Vec<Duration>| commits.len() as f64 / seconds;
-    let (alone, with_figures) = (rate(alone), rate(with_figures));
+    let alone = rate(alone);
+    let with_figures = rate(with_figures);
     let ratio = with_figures / alone;
     println!(
         "| {readings} {name} | {alone:.0} | {with_figures:.0} | {ratio:.2} | 0.9 | {slower:.1} | 2.2 |"

@@ -198,7 +198,8 @@ async fn billing(store: impl Store + 'static) -> (Billing, RunningClock, Arc<Pla
     let clock = RunningClock { set, since: Instant::now() };
     let service = SubscriptionService::builder(store).clock(clock.clone()).build();
     let billing = Billing::new(service, Policy::default());
-    let (name, slug) = ("Renewed".parse().unwrap(), "renewed".parse().unwrap());
+    let name = "Renewed".parse().unwrap();
+    let slug = "renewed".parse().unwrap();
     let plan = NewPlan::new(name, slug, "19.90".parse().unwrap(), BillingCycle::MONTHLY);
     let plan = NewPlan { currency: Some("EUR".parse().unwrap()), ..plan };
     let plan = billing.service().create_plan(plan).await.unwrap();

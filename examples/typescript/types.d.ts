@@ -378,7 +378,7 @@ export interface paths {
         post: operations["giveDiscount"];
         /**
          * Remove the discount of a subscription
-         * @description The payment for the current period does not change. 404 if there is no discount. Available only if billing is enabled.
+         * @description The payment for the current period does not change. 404 if the subscription has no discount. Available only if billing is enabled.
          */
         delete: operations["removeDiscount"];
         options?: never;
@@ -1508,7 +1508,7 @@ export interface components {
             currency?: components["schemas"]["NullableCurrencyInput"];
             /** @description The credit of the subscriber: it reduces the payments for the next periods. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If left out and `status` is not sent: a user's first subscription gets the `trial_period` of the plan. Otherwise, and with null, there is no trial. */
+            /** @description The end of the trial, after `starts_at`. If left out and `status` is not sent: a user's first subscription gets the `trial_period` of the plan. Otherwise, and with null, the subscription has no trial. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
             /** @description When the service resumes the subscription, if it is paused. If `managed_by` is `caller`, the time is only stored. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
@@ -1531,9 +1531,9 @@ export interface components {
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description How often the subscription is paid. If left out: the cycle stays, or becomes that of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. If the request has a `renews_at`, this value is used instead. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. With `cancelled` and no `ends_at`, the subscription ends at `renews_at`, or now if there is no `renews_at` or it has passed. With `expired` it ends now. */
+            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. With `cancelled` and no `ends_at`, the subscription ends at `renews_at`, or now if `renews_at` is null or has passed. With `expired` it ends now. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description `false` blocks access. `true` removes the block, in any status; if there is no block and the subscription grants no access, `true` is refused. */
+            /** @description `false` blocks access. `true` removes the block, in any status. It is refused if access is not blocked and the subscription grants none. */
             is_active?: boolean;
             /** @description When the next period starts; not before `starts_at`. If a period of the subscription starts at this time anyway, later periods do not change; otherwise they are counted from this time. Null: no renewal. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
@@ -1605,7 +1605,7 @@ export interface components {
             currency: components["schemas"]["NullableCurrency"];
             /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
             credit: components["schemas"]["NullableAmount"];
-            /** @description The discount of the subscription; null if there is none. */
+            /** @description The discount of the subscription. Null: it has no discount. */
             discount: components["schemas"]["NullableDiscount"];
             status: components["schemas"]["SubscriptionStatus"];
             /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
@@ -1622,7 +1622,7 @@ export interface components {
             current_period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of the current period: the same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
-            /** @description When the trial ends or ended; null if there is no trial. */
+            /** @description When the trial ends or ended. Null: the subscription has no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
@@ -1901,9 +1901,9 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle after the change. */
             price: components["schemas"]["Amount"];
-            /** @description The start of the current period after the change; null if there is no current period. */
+            /** @description The start of the current period after the change. Null: no period is running then. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of the period that begins at `period_start`; null if there is no current period, or it has no end. */
+            /** @description The end of the period that begins at `period_start`. Null: no period is running then, or it has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
             /** @description The lines of the settlement of the current period. If their sum is 0 or more, it is `amount_due`; if it is less than 0, `amount_due` is 0, and the credit grows by the difference. Empty if the current period is not settled. */
             lines: components["schemas"]["Line"][];
@@ -1917,9 +1917,9 @@ export interface components {
             credit_after: components["schemas"]["Amount"];
             /** @description When the next period starts and its payment is due; null if no period follows. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a pending subscription. Null if there is no next payment. */
+            /** @description The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a pending subscription. Null: no further payment will be due. */
             next_amount: components["schemas"]["NullableAmount"];
-            /** @description The discount after the change; null if there is none. */
+            /** @description The discount after the change. Null: the subscription then has no discount. */
             discount: components["schemas"]["NullableDiscount"];
             /** @description True if the change ends the discount, because the plan, the billing cycle or the currency becomes another. */
             ends_discount: boolean;
@@ -1961,7 +1961,7 @@ export interface components {
             step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected" | "payment_retried";
             /** @description The status after the step. */
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description The pending payment that the step creates; null if there is none. */
+            /** @description The pending payment that the step creates. Null: the step creates no payment. */
             ask: {
                 /** @enum {string} */
                 kind: "initial" | "renewal" | "proration";
@@ -2357,9 +2357,9 @@ export interface components {
             currency: components["schemas"]["NullableCurrency"];
             /** @description The credit of the user: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
             credit: components["schemas"]["NullableAmount"];
-            /** @description The discount of the subscription; null if there is none. */
+            /** @description The discount of the subscription. Null: it has no discount. */
             discount: components["schemas"]["NullableDiscount"];
-            /** @description When the trial ends or ended; null if there is no trial. */
+            /** @description When the trial ends or ended. Null: the subscription has no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
             /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
             resumes_at: components["schemas"]["NullableTimestamp"];
@@ -2848,7 +2848,7 @@ export interface components {
             parked: number;
             /** @description The number of events that were given up after ten attempts and are still listed with the parked events. An event is listed for 30 days after it was given up, and at most 100 such events are listed. */
             given_up: number;
-            /** @description The moment of the first failed attempt since the last success; null if there is none. After five days without a success the endpoint is disabled. */
+            /** @description The moment of the first failed attempt since the last success. Null: no attempt has failed since then. After five days without a success the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
             /** @description The `sequence` up to which events were deleted before they could be delivered; null if there are none. */
@@ -2877,7 +2877,7 @@ export interface components {
             /** @description The number of attempts for this event so far, including this one. */
             attempt: number;
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response; null if there was no response. */
+            /** @description The HTTP status of the response. Null: the endpoint did not respond. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
@@ -2934,7 +2934,7 @@ export interface components {
         /** @description The result of a ping. */
         WebhookPing: {
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response; null if there was no response. */
+            /** @description The HTTP status of the response. Null: the endpoint did not respond. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;

@@ -373,7 +373,7 @@ fn currency_mismatch(from: Option<Currency>, to: Option<Currency>) -> String {
         (Some(_), None) => "the plan has no currency".to_owned(),
         (Some(from), Some(to)) => format!(
             "the subscription is paid in {from} and the plan in {to}: the currency can change only at the end of a \
-             period, if there is no credit"
+             period, and only if the subscription has no credit"
         ),
     }
 }

@@ -59,7 +59,7 @@ impl Authentication {
         Ok(())
     }
 
-    /// The token of a user and of the second of its issue; `None` if there is no server key of this number.
+    /// The portal token of a user, issued at this second of Unix time. `None` if the server has no key with this id.
     fn portal_token(&self, key_id: u8, user: UserId, issued_at: u64) -> Option<String> {
         let user = user.uuid().into_bytes();
         let head = [&[FORMAT, key_id], &user[..], &issued_at.to_be_bytes()].concat();

@@ -73,7 +73,7 @@ async fn shown(
     Ok(plan.map(|plan| MySubscription { subscription, plan, next_plan, next_charge, actions }))
 }
 
-/// The plan of an id; `None` if it was deleted, or if there is no id.
+/// The plan with this id. `None` if `id` is `None`, or the plan was deleted.
 async fn plan(call: &Call, id: Option<PlanId>) -> Result<Option<Arc<Plan>>, ApiError> {
     let Some(id) = id else { return Ok(None) };
     match call.service.plan_by_id(id).await {

@@ -50,7 +50,7 @@ pub(super) static CODES: [Code; 64] = [
     (409, "payment_of_period", "The payment is for a period: its fields are fixed, it cannot be deleted while it is open, and the period cannot have a second payment."),
     (409, "change_scheduled", "Another change of the subscription is already scheduled."),
     (409, "discount_exists", "The subscription already has a discount: remove it first."),
-    (409, "currency_mismatch", "The plan has another currency, or the plan or the subscription has none. The currency can only change at the end of a period, if there is no credit."),
+    (409, "currency_mismatch", "The plan has another currency, or the plan or the subscription has none. The currency can only change at the end of a period, and only if the subscription has no credit."),
     (409, "quote_changed", "The cost of the change is different now, or the quote is too old; `quote` is the new one."),
     (409, "customer_conflict", "The customer of the payment provider is already bound to another user."),
     (409, "endpoint_limit", "The service already has 100 webhook endpoints, the maximum."),

@@ -146,8 +146,10 @@ async fn what_is_not_genuine_gets_the_same_bytes_on_every_route() {
 #[tokio::test]
 async fn a_link_ends_with_its_account() {
     let world = HttpWorld::new().await;
-    let (ann, ben) = (world.sign_up("ann").await, world.sign_up("ben").await);
-    let (link, other) = (world.portal_link(&ann.id).await, world.portal_link(&ben.id).await);
+    let ann = world.sign_up("ann").await;
+    let ben = world.sign_up("ben").await;
+    let link = world.portal_link(&ann.id).await;
+    let other = world.portal_link(&ben.id).await;
     // A log-out does not end it.
     world.person("POST", "/authentication/tokens/revoke-all", &ann.bearer).await;
     assert_eq!(world.portal("GET", "/me/entitlement", &link).await.status, 200);
@@ -169,7 +171,8 @@ async fn a_link_ends_with_its_account() {
 #[tokio::test]
 async fn payments_are_the_persons_own_newest_first_page_by_page() {
     let world = HttpWorld::new().await;
-    let (ann, ben) = (world.sign_up("ann").await, world.sign_up("ben").await);
+    let ann = world.sign_up("ann").await;
+    let ben = world.sign_up("ben").await;
     let first = billed(&world, &ann.id, "pro", &json!({})).await;
     world.auth.clock.advance(Duration::from_secs(1));
     let second = billed(&world, &ann.id, "team", &json!({})).await;
@@ -212,7 +215,8 @@ async fn payments_are_the_persons_own_newest_first_page_by_page() {
     assert_eq!(other.problem(), problem(400, "invalid_cursor"));
 
     let asked = async |id: &str| read(&format!("/me/payments?subscription_id={id}")).await;
-    let (theirs, unknown) = (asked(&text(&foreign["id"])).await, asked(NOBODY).await);
+    let theirs = asked(&text(&foreign["id"])).await;
+    let unknown = asked(NOBODY).await;
     assert_eq!(theirs.problem(), problem(404, "not_found"));
     assert_eq!(without_id(&theirs), without_id(&unknown));
     for query in ["subscription_id=x", "limit=0", "status=pending", "cursor=x&cursor=y"] {
@@ -285,8 +289,10 @@ async fn a_person_sees_what_is_charged_next_and_what_changes_then() {
 async fn a_flood_by_one_link_is_that_users_alone() {
     let quota = Quota::new(3, Duration::from_mins(5));
     let world = limited(&RateLimits::NONE.with_portal(quota)).await;
-    let (ann, ben) = (world.sign_up("ann").await, world.sign_up("ben").await);
-    let (link, other) = (world.portal_link(&ann.id).await, world.portal_link(&ben.id).await);
+    let ann = world.sign_up("ann").await;
+    let ben = world.sign_up("ben").await;
+    let link = world.portal_link(&ann.id).await;
+    let other = world.portal_link(&ben.id).await;
     for _ in 0..5 {
         world.portal("GET", "/me/entitlement", "Bearer spt_x").await;
     }

@@ -29,7 +29,8 @@ pub(super) fn sellers_schedule_survives(life: &Life, _: &Policy) -> Result<(), S
     };
     let mut is_cancelled_by_seller = false;
     for (before, after) in life.pairs() {
-        let (was, is) = (&before.subscription, &after.subscription);
+        let was = &before.subscription;
+        let is = &after.subscription;
         let on_clock = was.managed_by == ManagedBy::Clock && is.managed_by == ManagedBy::Clock;
         let was_cancelled = was.status == SubscriptionStatus::Cancelled;
         let is_cancelled = is.status == SubscriptionStatus::Cancelled;
