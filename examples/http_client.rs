@@ -450,7 +450,7 @@ async fn server() -> Result<String> {
     let identities = Arc::new(DevelopmentIdentities);
     let auth = Authentication::builder(service.clone(), identities, keys, server_keys).build();
     let api = Api::builder(service, auth, vec![3; 32].into()).believe_every_client();
-    let api = api.billing(billing).self_service(&[SelfService::Cancel, SelfService::Resume]);
+    let api = api.billing(billing).self_service(&[SelfService::Cancel, SelfService::Resume], &[]);
     let api = api.portal("http://localhost:3000/".parse::<url::Url>()?).build();
     let server = Server::bind(api, ([127, 0, 0, 1], 0).into(), Limits::default()).await?;
     let url = format!("http://{}", server.address()?);

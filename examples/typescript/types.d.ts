@@ -354,7 +354,7 @@ export interface paths {
         post?: never;
         /**
          * Remove the scheduled change of a subscription
-         * @description 404 if no change is scheduled.
+         * @description 404 if no change is scheduled. If the change waits for its payment, the payment is cancelled; while it is `processing`, the response is 409 `payment_open`.
          */
         delete: operations["deleteScheduledChange"];
         options?: never;
@@ -517,7 +517,7 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and its subscription has `managed_by` `clock`, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and its subscription has `managed_by` `clock`, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a change of plan by the user waits for the payment, `failed` is stored as `canceled`, and ends the change. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
          */
         put: operations["updatePayment"];
         post?: never;
@@ -818,10 +818,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Undo the cancellation of a subscription of the signed-in user
-         * @description Undoes a cancellation that the user chose, before `ends_at` of the subscription. The subscription gets back the end and the scheduled change that it had before the cancellation, but an `ends_at` that the seller set after the cancellation stays. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
+         * Undo the cancellation or the coming change of plan of a subscription of the signed-in user
+         * @description Undoes a cancellation that the user chose, before `ends_at` of the subscription. The subscription gets back the end and the scheduled change that it had before the cancellation, but an `ends_at` that the seller set after the cancellation stays. If the subscription is `active`, the request drops a coming change of plan that the user chose, and cancels its payment; while this payment is `processing`, the response is 409 `payment_open`. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
          */
         post: operations["resumeMySubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/subscriptions/{id}/change-plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change the plan of a subscription of the signed-in user
+         * @description Without a quote, the request changes nothing: the response is 409 `quote_changed`, and its `quote` says what the change costs now. With the quote, the change is accepted exactly as quoted, or the response is 409 `quote_changed` with the new quote. If the quote has an `amount_due`, a payment of kind `proration` is created, and the change is made when this payment succeeds; if it fails, is cancelled, or is still `pending` after 23 hours or at the renewal, the payment becomes `canceled` and the change is dropped. Until then `scheduled_change` shows the change with `effective_at` null. While the payment is `processing`, no period starts. A change that credit pays for is made at once. A change that would give credit is made at the end of the period (`effective` of the quote is `period_end`). The plan that the subscription has, and a plan that would cost nothing now and give no credit, are 422: this is so in a trial, and a moment before the renewal. Another plan ends the discount. Only a subscription that is `active` and has `managed_by` `clock` can change, and only to a plan in the setting `self_service_plans`: `billing_cycle`, `quantity`, `effective` and `proration` are 422. Available only if the setting `self_service` lists `change_plan`, and billing is enabled. For a subscription of another user the response is 404.
+         */
+        post: operations["changeMyPlan"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2376,8 +2396,8 @@ export interface components {
                 node_quota: components["schemas"]["NodeQuota"];
                 tier: components["schemas"]["Tier"];
             };
-            /** @description The actions that the user can take now. */
-            actions: ("cancel" | "resume")[];
+            /** @description The actions that the user can take now. `resume` undoes a cancellation, or drops a coming change of plan, that the user chose. */
+            actions: ("cancel" | "resume" | "change_plan")[];
         };
         /** @description The next payment that the service will create, if every open payment succeeds. Null: there is none among the next 24 changes of the subscription by the service, or `managed_by` is not `clock`. */
         NullableNextCharge: {
@@ -2387,11 +2407,11 @@ export interface components {
             /** @description A code of ISO 4217. */
             currency: string;
         } | null;
-        /** @description The change at the next renewal, as the user sees it. Null if no change is scheduled. */
+        /** @description The change at the next renewal, or after its payment, as the user sees it. Null if no change is scheduled. */
         MyScheduledChange: {
             /** @enum {string} */
             action: "change_plan" | "pause";
-            /** @description When the change is made: `renews_at`. */
+            /** @description When the change is made: `renews_at`. Null: it is made when its payment succeeds. */
             effective_at: components["schemas"]["NullableTimestamp"];
             /** @description With `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
@@ -3150,11 +3170,11 @@ export interface components {
          * @description The page of the payment provider where the subscriber manages the subscription: an https URL, or null if no provider manages it. Read-only.
          */
         ManageUrl: string | null;
-        /** @description The change at the next renewal: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. Null if no change is scheduled. */
+        /** @description The change at the next renewal, or after its payment: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. Null if no change is scheduled. */
         ScheduledChange: {
             /** @enum {string} */
             action: "change_plan" | "pause";
-            /** @description When the change is made: `renews_at`. */
+            /** @description When the change is made: `renews_at`. Null: it is made when its payment succeeds. */
             effective_at: components["schemas"]["NullableTimestamp"];
             /** @description With `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
@@ -4800,6 +4820,38 @@ export interface operations {
         };
         responses: {
             /** @description The subscription as it is now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MySubscription"];
+                };
+            };
+        };
+    };
+    changeMyPlan: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                "Idempotency-Key"?: components["parameters"]["idempotency-key"];
+                /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
+                "x-request-id"?: components["parameters"]["x-request-id"];
+            };
+            path: {
+                /** @description The id of the subscription. 404 if it is not a UUID. */
+                id: components["parameters"]["id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanChange"];
+            };
+        };
+        responses: {
+            /** @description The subscription after the request. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,11 +1,14 @@
 //! Errors of the service and of authentication.
 
+use std::borrow::Cow;
+
 use crate::accounts::Scope;
 use crate::payments::PaymentRefused;
 use crate::store::{Cause, Key, StoreError, Unique};
 use crate::subscriptions::{Managed, ManagedBy, Quote, SubscriptionRefused};
 use crate::values::{
-    Currency, Faults, InputError, InvalidTransition, MalformedJson, RandomnessUnavailable, Version,
+    Currency, FaultCode, Faults, InputError, InvalidTransition, InvalidValue, MalformedJson,
+    RandomnessUnavailable, Version,
 };
 
 /// An error of the service or of authentication.
@@ -301,6 +304,15 @@ pub enum ErrorKind {
 }
 
 impl Error {
+    /// The error of one field of an input.
+    pub fn invalid(
+        code: FaultCode,
+        message: impl Into<Cow<'static, str>>,
+        field: &'static str,
+    ) -> Self {
+        Faults::from(InvalidValue::new(code, message).at(field)).into()
+    }
+
     /// The action that the caller can take.
     pub const fn kind(&self) -> ErrorKind {
         match self {

@@ -206,7 +206,7 @@ async fn expire(
         let event = service.event(subject, expired.version, change, now)?;
         let mut with = ChangeSet { events: vec![event], ..ChangeSet::writing(expired) };
         if subscription.managed_by == ManagedBy::Clock {
-            service.cancel_payments(subscription.id, &mut with, now).await?;
+            service.cancel_payments(subscription.id, Timestamp::MIN, &mut with, now).await?;
         }
         if changes.writes.len() + with.writes.len() > ChangeSet::RECORDS_MAX {
             return Ok(false);

@@ -1,15 +1,14 @@
 //! Updates of a subscription: the clock starts or stops managing it, or callers set the fields that they may set.
 
 use super::creation;
-use super::outcome::invalid;
-use super::outcome::{billing, settle};
+use super::outcome::{billing, impossible, settle};
 use super::periods::count_from_renewal;
 use super::policy::Policy;
 use super::proration::own_credit;
 use super::verbs::{check_resumption, is_pause};
 use crate::error::{Conflict, Error};
 use crate::subscriptions::{Managed, ManagedBy, ScheduledChange, Subscription, SubscriptionStatus};
-use crate::values::{FaultCode, InvalidTransition, Timestamp};
+use crate::values::{FaultCode, Timestamp};
 
 /// The updated subscription, ready to be written; it has the version of `after`.
 pub(super) fn change(
@@ -18,6 +17,12 @@ pub(super) fn change(
     policy: &Policy,
     now: Timestamp,
 ) -> Result<Subscription, Error> {
+    let is_settled = before.terms() != after.terms()
+        || before.credit() != after.credit()
+        || before.managed_by != after.managed_by;
+    if is_settled && before.awaited_payment().is_some() {
+        return Err(Conflict::PaymentOpen.into());
+    }
     match (before.managed_by, after.managed_by) {
         (ManagedBy::Clock, ManagedBy::Clock) => set_free_fields(before, &mut after, now)?,
         (_, ManagedBy::Clock) => take_over(&mut after, policy, now)?,
@@ -36,13 +41,7 @@ pub(super) fn change(
 /// Lets the clock manage a subscription from now on. Its running period counts as paid.
 fn take_over(after: &mut Subscription, policy: &Policy, now: Timestamp) -> Result<(), Error> {
     if after.status == SubscriptionStatus::Expired {
-        let refused = InvalidTransition {
-            record: "subscription",
-            from: after.status.as_str(),
-            to: "managed by the clock",
-            allowed: Vec::new(),
-        };
-        return Err(Conflict::from(refused).into());
+        return Err(impossible(after.status, "managed by the clock"));
     }
     creation::check(after, now)?;
     creation::take_over(after, policy, now);
@@ -62,8 +61,11 @@ fn set_free_fields(
     now: Timestamp,
 ) -> Result<(), Error> {
     if after.price().is_none() {
-        let message = "must be set, because managed_by is clock";
-        return Err(invalid(FaultCode::NullNotAllowed, message, "price"));
+        return Err(Error::invalid(
+            FaultCode::NullNotAllowed,
+            "must be set, because managed_by is clock",
+            "price",
+        ));
     }
     if own_credit(after).is_some() && moves_currency(after) {
         return Err(Conflict::ChangeScheduled.into());
@@ -97,8 +99,11 @@ fn move_trial(
         return Err(Conflict::from(managed).into());
     }
     let Some(end) = after.trial_ends_at().filter(|end| *end > now) else {
-        let message = "must be in the future: the subscription is on trial";
-        return Err(invalid(FaultCode::OutOfRange, message, "trial_ends_at"));
+        return Err(Error::invalid(
+            FaultCode::OutOfRange,
+            "must be in the future: the subscription is on trial",
+            "trial_ends_at",
+        ));
     };
     if before.ends_at.is_some() && before.ends_at == before.trial_ends_at() {
         after.ends_at = Some(end);
@@ -123,8 +128,10 @@ fn move_resumption(after: &mut Subscription, now: Timestamp) -> Result<(), Error
         billing.scheduled_change = Some(ScheduledChange::Pause { resumes_at });
         Ok(())
     } else {
-        let message =
-            "is only for a subscription that is paused, or for which a pause is scheduled";
-        Err(invalid(FaultCode::NotAllowedValue, message, "resumes_at"))
+        Err(Error::invalid(
+            FaultCode::NotAllowedValue,
+            "is only for a subscription that is paused, or for which a pause is scheduled",
+            "resumes_at",
+        ))
     }
 }

@@ -4,6 +4,7 @@ use super::charge::whole_of;
 use super::outcome::{SideEffects, billing, excess, least, outcome};
 use super::periods::restart;
 use super::policy::{LAPSES_AFTER, Policy};
+use super::proration::take_paid_change;
 use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::service::{OtherPayments, PaymentReport, ReportOutcome};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
@@ -55,7 +56,17 @@ pub(super) fn report(
     };
     let mut next = subscription.clone();
     let lapses_at = now.max(created_at.saturating_add(LAPSES_AFTER));
+    let mut side_effects = SideEffects::default();
+    let awaited = subscription.awaited_payment();
+    let is_awaited = asked.kind == PaymentKind::Proration
+        && awaited.is_some_and(|awaited| awaited.at == asked.period_start);
     match status {
+        // The change of plan is not paid, so it is not made. Nothing else depends on this payment.
+        PaymentStatus::Failed | PaymentStatus::Canceled if is_awaited => {
+            payment.status = PaymentStatus::Canceled;
+            asked.next_attempt_at = None;
+            billing(&mut next).scheduled_change = None;
+        }
         PaymentStatus::Pending if before.status == PaymentStatus::Failed => {
             try_again(asked);
             asked.due_at = now;
@@ -64,7 +75,9 @@ pub(super) fn report(
             if before.status == PaymentStatus::Failed {
                 try_again(asked);
             }
-            billing(&mut next).lapses_at = None;
+            if is_awaited || awaited.is_none() {
+                billing(&mut next).lapses_at = None;
+            }
         }
         PaymentStatus::Failed => {
             asked.next_attempt_at = next_attempt(asked, sent, before, subscription, policy, now);
@@ -72,6 +85,9 @@ pub(super) fn report(
             fall_behind(&mut next, has_try, lapses_at, now);
         }
         PaymentStatus::Succeeded => {
+            if is_awaited {
+                side_effects.change = take_paid_change(&mut next);
+            }
             let is_its_first = asked.kind == PaymentKind::Initial && is_running(asked, &next);
             if is_its_first && next.status == SubscriptionStatus::Pending {
                 next.status = SubscriptionStatus::Active;
@@ -90,7 +106,13 @@ pub(super) fn report(
         PaymentStatus::Pending | PaymentStatus::PartiallyRefunded | PaymentStatus::Disputed => {}
     }
     let changed = next != *subscription;
-    let moved = changed.then(|| outcome(subscription, next, SideEffects::default(), policy, now));
+    let is_back = matches!(status, PaymentStatus::Canceled | PaymentStatus::Refunded);
+    // The quote of a change that waits counts on the money that was given back. A payment that is being processed does
+    // not lapse: the change is then made.
+    if awaited.is_some() && is_back && changed && billing(&mut next).lapses_at.is_some() {
+        billing(&mut next).scheduled_change = None;
+    }
+    let moved = changed.then(|| outcome(subscription, next, side_effects, policy, now));
     ReportOutcome { payment, subscription: moved }
 }
 

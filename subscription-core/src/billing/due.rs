@@ -30,18 +30,20 @@ pub(super) fn earliest(
         return None;
     }
     let begins = status == Pending && billing.current_period_start.is_none();
-    let renews_at = renews_at.filter(|_| matches!(status, Active | OnTrial));
+    // While a change of plan waits for its payment, a renewal and an end wait too.
+    let waits = subscription.awaited_payment().is_some();
+    let renews_at = renews_at.filter(|_| matches!(status, Active | OnTrial) && !waits);
     let scheduled = billing.scheduled_change.map(|change| match change {
-        ScheduledChange::ChangePlan(_) => StepKind::PlanChanged,
+        ScheduledChange::ChangePlan(_) | ScheduledChange::ByUser { .. } => StepKind::PlanChanged,
         ScheduledChange::Pause { .. } => StepKind::Paused,
     });
     let candidates = [
-        ends_at.map(|at| (at, StepKind::Ended)),
+        ends_at.filter(|_| !waits).map(|at| (at, StepKind::Ended)),
         begins.then_some((starts_at, StepKind::Started)),
         renews_at.zip(scheduled),
         renews_at.map(|at| (at, StepKind::PeriodStarted)),
         billing.resumes_at.filter(|_| status == Paused).map(|at| (at, StepKind::Resumed)),
-        billing.lapses_at.filter(|_| status == Pending).map(|at| (at, StepKind::Lapsed)),
+        billing.lapses_at.filter(|_| status == Pending || waits).map(|at| (at, StepKind::Lapsed)),
         billing
             .dunning_ended_at
             .filter(|_| matches!(status, PastDue | Cancelled))

@@ -2,11 +2,11 @@
 
 use super::due::next_action_at;
 use super::policy::Policy;
-use crate::error::Error;
+use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{BillingState, Subscription, SubscriptionStatus};
-use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
+use crate::values::{Amount, InvalidTransition, Timestamp};
 
 /// The payment, cancellations and event that are written with a subscription.
 #[derive(Debug, Default)]
@@ -31,14 +31,14 @@ pub(super) fn outcome(
     next.version = before.version.next();
     next.updated_at = now.max(before.updated_at);
     settle(&mut next, policy, now);
+    let mut cancels_from = side_effects.cancels_open_payments.then_some(Timestamp::MIN);
+    // A change of plan no longer waits for its payment.
+    if let Some(payment) = before.awaited_payment().filter(|_| next.awaited_payment().is_none()) {
+        cancels_from.get_or_insert(payment.at);
+    }
     let change = side_effects.change.filter(|_| next.status == before.status);
     let change = change.unwrap_or_else(|| before.change_to(&next));
-    RuleDecision {
-        subscription: next,
-        change,
-        ask: side_effects.ask,
-        cancels_open_payments: side_effects.cancels_open_payments,
-    }
+    RuleDecision { subscription: next, change, ask: side_effects.ask, cancels_from }
 }
 
 /// Sets the fields that are computed from other fields.
@@ -66,6 +66,13 @@ pub(super) fn expire(subscription: &mut Subscription, at: Timestamp) {
     billing(subscription).stop();
 }
 
+/// The error of a change that is not possible in this status, whatever the caller does first.
+pub(super) fn impossible(from: SubscriptionStatus, to: &'static str) -> Error {
+    let from = from.as_str();
+    let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
+    Conflict::from(refused).into()
+}
+
 /// `one` minus `other`, or 0 if `other` is greater.
 pub(super) fn excess(one: Amount, other: Amount) -> Amount {
     let more = one.value().checked_sub(other.value()).and_then(|it| Amount::try_from(it).ok());
@@ -75,13 +82,4 @@ pub(super) fn excess(one: Amount, other: Amount) -> Amount {
 /// The smaller of two amounts.
 pub(super) fn least(one: Amount, other: Amount) -> Amount {
     excess(one, excess(one, other))
-}
-
-/// The error of a field of an input.
-pub(super) fn invalid(
-    code: FaultCode,
-    message: impl Into<std::borrow::Cow<'static, str>>,
-    field: &'static str,
-) -> Error {
-    Faults::from(InvalidValue::new(code, message).at(field)).into()
 }

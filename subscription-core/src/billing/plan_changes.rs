@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::outcome::invalid;
-use super::proration::{change_plan, quote};
+use super::proration::{by_user, change_plan, quote};
 use super::runner::Billing;
 use crate::error::{Conflict, Error};
 use crate::payments::{Payment, PaymentKind, PaymentStatus};
@@ -90,16 +89,23 @@ impl Billing {
         change: &PlanChange,
         now: Timestamp,
     ) -> Result<Option<(RuleDecision, ChangeSet)>, Error> {
+        self.service.without_due_steps(&current, now).await?;
+        let (quote, guards) = self.quoted(&current, false, change, now).await?;
         let by = current.managed_by;
         if by == ManagedBy::Caller {
             return Err(Conflict::from(Managed { by, fields: Vec::new() }).into());
         }
-        self.service.without_due_steps(&current, now).await?;
-        let (quote, guards) = self.quoted(&current, false, change, now).await?;
+        // A subscriber has to know the price.
+        if change.user_id.is_some() && change.agreed.is_none() {
+            return Err(Conflict::QuoteChanged(Box::new(quote)).into());
+        }
         let outcome = change_plan(&current, &quote, &self.policy, now);
         let Some(mut outcome) = outcome else { return Ok(None) };
         let mut with = ChangeSet { guards, ..ChangeSet::default() };
         self.service.move_live_key(&current, &mut outcome.subscription, &mut with, now).await?;
+        if change.user_id.is_some() {
+            outcome = by_user(&current, &quote, outcome, &self.policy, now);
+        }
         Ok(Some((outcome, with)))
     }
 
@@ -112,6 +118,10 @@ impl Billing {
         change: &PlanChange,
         now: Timestamp,
     ) -> Result<(Quote, Vec<Guard>), Error> {
+        if change.user_id.is_some_and(|user| user != subscription.user_id) {
+            let name = subscription.id.to_string();
+            return Err(Error::NotFound { record: "subscription", name });
+        }
         let own = self.service.plan_by_id(subscription.subscription_plan_id).await?;
         let to = match change.subscription_plan_id {
             Some(id) => self.service.referenced_plan(id).await.map(Some),
@@ -119,7 +129,29 @@ impl Billing {
         };
         let agreed = check_agreed(change.agreed, now);
         let (to, agreed) = Error::all_faults(to, agreed)?;
-        let quote_at = |at| quote(subscription, &own, to.as_deref(), change, at);
+        let quote_of =
+            |change: &PlanChange, at| quote(subscription, &own, to.as_deref(), change, at);
+        let quote_at = |at| {
+            let now = quote_of(change, at)?;
+            if change.user_id.is_none() {
+                return Ok(now);
+            }
+            let is_other = now.subscription_plan_id != subscription.subscription_plan_id;
+            let had = now.credit_before.value();
+            // A subscriber gets no credit: the change happens at the end of the period.
+            if is_other && now.credit_after.value() > had {
+                return quote_of(&change.clone().at_period_end(), at);
+            }
+            if is_other && (now.credit_after.value() < had || !now.amount_due.is_zero()) {
+                return Ok(now);
+            }
+            // In a trial, or a moment before the renewal, a dearer plan would cost nothing.
+            Err(Error::invalid(
+                FaultCode::NotAllowedValue,
+                "must be another plan, which costs or saves something at this moment",
+                "subscription_plan_id",
+            ))
+        };
         let fresh = quote_at(now)?;
         let mut payments = Vec::new();
         if subscription.managed_by == ManagedBy::Clock && change.effective == Effective::Now {
@@ -171,7 +203,7 @@ fn is_held(subscription: &Subscription, at: Timestamp, now: Timestamp) -> bool {
 
 fn check_agreed(agreed: Option<AgreedQuote>, now: Timestamp) -> Result<Option<AgreedQuote>, Error> {
     if agreed.is_some_and(|agreed| agreed.at > now) {
-        return Err(invalid(FaultCode::OutOfRange, "must not be in the future", "at"));
+        return Err(Error::invalid(FaultCode::OutOfRange, "must not be in the future", "at"));
     }
     Ok(agreed)
 }

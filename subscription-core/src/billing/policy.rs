@@ -9,7 +9,8 @@ use crate::values::as_text::named_enum;
 use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
 
-/// How long a subscription waits for its first payment before it expires.
+/// How long a subscription waits for its first payment before it expires, and a change of plan by its user before it is
+/// dropped.
 pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
 /// The billing policy. A changed policy applies to a subscription from its next write on; times that are already

@@ -7,19 +7,19 @@
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
 use super::charge::{Charge, Price, Rest};
-use super::outcome::{SideEffects, billing, excess, invalid, outcome};
+use super::outcome::{SideEffects, billing, excess, impossible, outcome};
 use super::periods::{basis, count_from_renewal, restart};
-use super::policy::Policy;
+use super::policy::{LAPSES_AFTER, Policy};
 use crate::error::{Conflict, Error};
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::plans::{BillingCycle, Plan};
 use crate::service::{PaymentRequest, RuleDecision};
 use crate::subscriptions::{
-    Effective, Managed, ManagedBy, PlanChange, Proration, Quantity, Quote, Schedule,
+    ChangePayment, Effective, Managed, ManagedBy, PlanChange, Proration, Quantity, Quote, Schedule,
     ScheduledChange, Settlement, Subscription, SubscriptionStatus, Terms,
 };
-use crate::values::{Amount, FaultCode, Faults, InvalidTransition, InvalidValue, Timestamp};
+use crate::values::{Amount, FaultCode, Faults, InvalidValue, Timestamp};
 
 /// The consequences of a change of plan at `at`. `own` is the plan that the subscription has, and `to` the plan
 /// that the change names.
@@ -127,25 +127,82 @@ pub fn change_plan(
             }
         }
         Settlement::RunningPeriod | Settlement::NewPeriod => {
-            set_terms(&mut next, terms);
-            if quote.settlement == Settlement::NewPeriod {
-                restart(&mut next, quote.at);
-                next.renews_at = quote.renews_at;
-                billing(&mut next).current_period_start = Some(quote.at);
-            }
+            change_now(&mut next, terms, settled(quote));
             let billing = billing(&mut next);
-            billing.period_value = quote.value;
             billing.discount = quote.discount;
             let more = excess(quote.credit_after, quote.credit_before);
             let of_changes = billing.credit_of_changes.value().checked_add(more.value());
             billing.credit_of_changes =
                 of_changes.and_then(|it| it.try_into().ok()).unwrap_or(quote.credit_after);
             billing.credit = quote.credit_after;
-            billing.settled_at = Some(quote.at);
             side_effects.ask = ask(quote);
         }
     }
     Some(outcome(subscription, next, side_effects, policy, now))
+}
+
+/// The change that `made` makes at once, if the subscriber chose it. A change that costs something waits for its
+/// payment, and one that is scheduled is marked as the subscriber's.
+pub(super) fn by_user(
+    subscription: &Subscription,
+    quote: &Quote,
+    made: RuleDecision,
+    policy: &Policy,
+    now: Timestamp,
+) -> RuleDecision {
+    if made.ask.is_none() && quote.settlement != Settlement::Scheduled {
+        return made;
+    }
+    let payment = made.ask.as_ref().map(|_| settled(quote));
+    let mut next = subscription.clone();
+    let billing = billing(&mut next);
+    billing.scheduled_change = Some(ScheduledChange::ByUser { terms: quote.terms(), payment });
+    // The renewal does not wait for a payment whose collection has not begun.
+    let lapses_at = now.saturating_add(LAPSES_AFTER);
+    billing.lapses_at = subscription.renews_at.into_iter().chain([lapses_at]).min();
+    let side_effects = SideEffects { ask: made.ask, ..SideEffects::default() };
+    outcome(subscription, next, side_effects, policy, now)
+}
+
+/// The running period after the change that a quote describes.
+fn settled(quote: &Quote) -> ChangePayment {
+    ChangePayment {
+        at: quote.at,
+        starts_period: quote.settlement == Settlement::NewPeriod,
+        renews_at: quote.renews_at,
+        value: quote.value,
+        credit: excess(quote.credit_before, quote.credit_after),
+    }
+}
+
+/// Gives a subscription other terms, and settles its running period.
+fn change_now(next: &mut Subscription, terms: Terms, settled: ChangePayment) {
+    set_terms(next, terms);
+    if settled.starts_period {
+        // The subscription was cancelled while the change waited: it still ends with its running period.
+        if next.status == Cancelled && next.ends_at >= next.renews_at {
+            next.ends_at = settled.renews_at.or(next.ends_at);
+        }
+        restart(next, settled.at);
+        next.renews_at = settled.renews_at;
+        billing(next).current_period_start = Some(settled.at);
+    }
+    let billing = billing(next);
+    billing.period_value = settled.value;
+    billing.credit = excess(billing.credit, settled.credit);
+    billing.settled_at = Some(settled.at);
+}
+
+/// Makes the change of plan that waits for its payment. `None` if no change waits.
+pub(super) fn take_paid_change(next: &mut Subscription) -> Option<Change> {
+    let change = billing(next).scheduled_change;
+    let Some(ScheduledChange::ByUser { terms, payment: Some(settled) }) = change else {
+        return None;
+    };
+    billing(next).scheduled_change = None;
+    let from_plan = next.subscription_plan_id;
+    change_now(next, terms, settled);
+    Some(Change::PlanChanged { from_plan, to_plan: terms.subscription_plan_id })
 }
 
 /// True if the discount stays after a change of the terms. Another plan, billing cycle or currency ends it.
@@ -207,10 +264,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        let from = status.as_str();
-        let to = "one with other terms";
-        let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
-        return Err(Conflict::from(refused).into());
+        return Err(impossible(status, "one with other terms"));
     }
     if subscription.scheduled_change().is_some() {
         return Err(Conflict::ChangeScheduled.into());
@@ -343,6 +397,9 @@ fn period_after(
 
 /// The error of a change whose credit would have too many digits for an amount.
 fn too_much_credit() -> Error {
-    let message = "must be none: the credit would have more than 15 digits before the point";
-    invalid(FaultCode::OutOfRange, message, "proration")
+    Error::invalid(
+        FaultCode::OutOfRange,
+        "must be none: the credit would have more than 15 digits before the point",
+        "proration",
+    )
 }

@@ -6,7 +6,7 @@ use super::due::{earliest, next_action_at};
 use super::outcome::{SideEffects, billing, expire, outcome, settle};
 use super::periods::{begin, missed, renewal_after, restart};
 use super::policy::{Activation, AfterDunning, LAPSES_AFTER, Policy};
-use super::proration::set_terms;
+use super::proration::{set_terms, take_paid_change};
 use crate::events::Change;
 use crate::payments::PaymentKind;
 use crate::service::{Step, StepKind};
@@ -47,6 +47,7 @@ pub fn steps(
 
 fn take_as_paid(subscription: &mut Subscription, policy: &Policy) {
     let has_period = billing(subscription).current_period_start.is_some();
+    take_paid_change(subscription);
     if subscription.status == PastDue || subscription.status == Pending && has_period {
         subscription.status = Active;
         let billing = billing(subscription);
@@ -86,6 +87,9 @@ fn take(
             return start_period(next, at, policy, now);
         }
         StepKind::Resumed => resume(next, at),
+        StepKind::Lapsed if next.awaited_payment().is_some() => {
+            billing(next).scheduled_change = None;
+        }
         StepKind::Lapsed => {
             expire(next, at);
             side_effects.cancels_open_payments = true;
@@ -131,7 +135,10 @@ pub(super) fn start(next: &mut Subscription, policy: &Policy, now: Timestamp) ->
 /// Applies a scheduled change of plan. If the billing cycle changes, periods are counted from `at`.
 fn change_plan(next: &mut Subscription, at: Timestamp) -> SideEffects {
     let change = billing(next).scheduled_change.take();
-    let Some(ScheduledChange::ChangePlan(terms)) = change else { return SideEffects::default() };
+    let Some(ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. }) = change
+    else {
+        return SideEffects::default();
+    };
     let moves = terms.billing_cycle != next.billing_cycle;
     let from_plan = next.subscription_plan_id;
     let to_plan = terms.subscription_plan_id;

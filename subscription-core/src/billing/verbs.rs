@@ -2,7 +2,7 @@
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
-use super::outcome::{SideEffects, billing, expire, invalid, outcome};
+use super::outcome::{SideEffects, billing, expire, impossible, outcome};
 use super::policy::Policy;
 use super::steps;
 use crate::error::{Conflict, Error};
@@ -22,6 +22,8 @@ pub(super) fn act(
 ) -> Result<Option<RuleDecision>, Error> {
     let mut next = before.clone();
     let mut side_effects = SideEffects::default();
+    let missing =
+        |record| Error::NotFound { record, name: format!("of subscription {}", before.id) };
     match action {
         Action::Cancel(effective) => {
             side_effects.cancels_open_payments = cancel(&mut next, effective, now)?;
@@ -51,26 +53,28 @@ pub(super) fn act(
         Action::Resume => resume(&mut next, now)?,
         Action::Uncancel => match next.status {
             Cancelled if next.left_by_user().is_some() => resume(&mut next, now)?,
-            Active | OnTrial => {}
+            Active | OnTrial => {
+                let change = &mut billing(&mut next).scheduled_change;
+                *change = change.filter(|change| !matches!(change, ScheduledChange::ByUser { .. }));
+            }
             Pending | PastDue | Unpaid | Paused | Cancelled | Expired => {
                 return Err(refused(&next, Active));
             }
         },
         Action::Pause { effective, resumes_at } => pause(&mut next, effective, resumes_at, now)?,
         Action::Unschedule => {
-            before.scheduled_change().ok_or_else(|| Error::NotFound {
-                record: "scheduled change",
-                name: format!("of subscription {}", before.id),
-            })?;
+            before.scheduled_change().ok_or_else(|| missing("scheduled change"))?;
             billing(&mut next).scheduled_change = None;
         }
         Action::GiveDiscount(new) => give_discount(&mut next, new)?,
         Action::RemoveDiscount => {
-            billing(&mut next).discount.take().ok_or_else(|| Error::NotFound {
-                record: "discount",
-                name: format!("of subscription {}", before.id),
-            })?;
+            billing(&mut next).discount.take().ok_or_else(|| missing("discount"))?;
         }
+    }
+    // A payment that is being processed does not lapse: its money may be on the way.
+    let is_dropped = before.awaited_payment() != next.awaited_payment();
+    if is_dropped && next.status != Expired && billing(&mut next).lapses_at.is_none() {
+        return Err(Conflict::PaymentOpen.into());
     }
     Ok((next != *before).then(|| outcome(before, next, side_effects, policy, now)))
 }
@@ -81,10 +85,7 @@ fn give_discount(next: &mut Subscription, new: NewDiscount) -> Result<(), Error>
     let has_begun = billing(next).current_period_start.is_some();
     let is_over = next.renews_at.is_none() && has_begun;
     if next.status == Expired || is_over {
-        let from = next.status.as_str();
-        let to = "one with a discount";
-        let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };
-        return Err(Conflict::from(refused).into());
+        return Err(impossible(next.status, "one with a discount"));
     }
     let state = billing(next);
     if state.discount.is_some() {
@@ -165,8 +166,11 @@ fn pause(
     match next.status {
         Active | OnTrial if at_end => {
             let Some(renews_at) = next.renews_at else {
-                let message = "must be now: the subscription has no further period";
-                return Err(invalid(FaultCode::NotAllowedValue, message, "effective"));
+                return Err(Error::invalid(
+                    FaultCode::NotAllowedValue,
+                    "must be now: the subscription has no further period",
+                    "effective",
+                ));
             };
             check_resumption(resumes_at, renews_at, "renews_at, when the pause begins")?;
             billing(next).scheduled_change = Some(ScheduledChange::Pause { resumes_at });
@@ -195,7 +199,11 @@ pub(super) fn check_resumption(
     name: &str,
 ) -> Result<(), Error> {
     if resumes_at.is_some_and(|resumes_at| resumes_at <= begins_at) {
-        return Err(invalid(FaultCode::OutOfRange, format!("must be after {name}"), "resumes_at"));
+        return Err(Error::invalid(
+            FaultCode::OutOfRange,
+            format!("must be after {name}"),
+            "resumes_at",
+        ));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{PaymentRequest, RuleDecision, SubscriptionService};
 use crate::error::Error;
 use crate::events::{Change, Subject};
-use crate::payments::{Payment, PaymentStatus, RequestedPayment};
+use crate::payments::{Payment, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::store::{
     ChangeSet, Direction, Key, PageLimit, PaymentQuery, Record, StoreError, StoreExt as _, Unique,
     UniqueValue,
@@ -43,12 +43,12 @@ impl SubscriptionService {
         mut with: ChangeSet,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, Change, ChangeSet), Error> {
-        let RuleDecision { mut subscription, change, ask, cancels_open_payments } = outcome;
+        let RuleDecision { mut subscription, change, ask, cancels_from } = outcome;
         if subscription.status == SubscriptionStatus::Expired {
             subscription.live_key = None;
         }
-        if cancels_open_payments {
-            self.cancel_payments(subscription.id, &mut with, now).await?;
+        if let Some(from) = cancels_from {
+            self.cancel_payments(subscription.id, from, &mut with, now).await?;
         }
         if let Some(ask) = ask {
             let payment = self.asked_payment(subscription.id, &ask, now)?;
@@ -95,15 +95,21 @@ impl SubscriptionService {
     }
 
     /// Adds the cancellation of a subscription's open payments to a change set, except payments that the set already
-    /// writes.
+    /// writes: all of them, or those for changes of plan from a moment on.
     pub(crate) async fn cancel_payments(
         &self,
         of: SubscriptionId,
+        from: Timestamp,
         with: &mut ChangeSet,
         now: Timestamp,
     ) -> Result<(), Error> {
         let written: Vec<_> = with.writes.iter().map(Record::key).collect();
-        let open = self.periods_of(of).await?.into_iter().filter(|payment| payment.is_open());
+        let open = self.periods_of(of).await?.into_iter().filter(|payment| {
+            let is_of_change = payment.kind() == Some(PaymentKind::Proration);
+            payment.is_open()
+                && payment.period_start().is_some_and(|start| from <= start)
+                && (is_of_change || from == Timestamp::MIN)
+        });
         let open = open.filter(|payment| !written.contains(&Subject::Payment(payment.id).into()));
         for payment in open.take(CANCELLED_MAX.saturating_sub(with.writes.len())) {
             let cancelled = payment.cancelled(now);

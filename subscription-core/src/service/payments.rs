@@ -14,9 +14,7 @@ use crate::store::{
     ChangeSet, Guard, Idempotency, Key, Operation, Page, PaymentQuery, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription};
-use crate::values::{
-    FaultCode, Faults, InvalidValue, PaymentId, SubscriptionId, Timestamp, Version,
-};
+use crate::values::{FaultCode, PaymentId, SubscriptionId, Timestamp, Version};
 
 /// # Payments
 impl SubscriptionService {
@@ -239,11 +237,12 @@ impl SubscriptionService {
             self.rules().report(report, paid_for, others, now);
         let change = before.change_to(&payment);
         let payment = Arc::new(payment);
-        let Some(outcome) = subscription else {
+        let Some(mut outcome) = subscription else {
             let with = ChangeSet { guards: vec![unchanged(paid_for)], ..ChangeSet::default() };
             return Ok((self.commit(payment, change, with, now).await?, None));
         };
-        let with = self.change_set(&payment, change, ChangeSet::default(), now)?;
+        let mut with = self.change_set(&payment, change, ChangeSet::default(), now)?;
+        self.move_live_key_of_step(&mut outcome, &mut with, now).await?;
         Ok((payment, Some(self.commit_outcome(outcome, with, now).await?)))
     }
 
@@ -278,11 +277,13 @@ impl SubscriptionService {
         id: SubscriptionId,
     ) -> Result<Arc<Subscription>, Error> {
         let found = self.store().get_as::<Subscription>(&id).await?;
-        Ok(found.ok_or_else(|| {
-            let message = "must be an existing subscription";
-            let refused = InvalidValue::new(FaultCode::UnknownReference, message);
-            Faults::from(refused.at("subscription_id"))
-        })?)
+        found.ok_or_else(|| {
+            Error::invalid(
+                FaultCode::UnknownReference,
+                "must be an existing subscription",
+                "subscription_id",
+            )
+        })
     }
 }
 

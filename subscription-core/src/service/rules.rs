@@ -13,7 +13,7 @@ use crate::payments::{Basis, Payment, PaymentKind};
 use crate::plans::{BillingCycle, Plan};
 use crate::subscriptions::{Action, Managed, ManagedBy, Subscription};
 use crate::values::as_text::named_enum;
-use crate::values::{Amount, Currency, FaultCode, Faults, Field, InvalidValue, Timestamp};
+use crate::values::{Amount, Currency, FaultCode, Field, Timestamp};
 
 /// A subscription as it is to be written, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +24,15 @@ pub struct RuleDecision {
     pub change: Change,
     /// The payment to request; `None` if no payment is requested.
     pub ask: Option<PaymentRequest>,
-    /// True if the open payments of the subscription are cancelled.
-    pub cancels_open_payments: bool,
+    /// The open payments for changes of plan from this moment on are cancelled, or all open payments if it is
+    /// [`Timestamp::MIN`]; `None` if no payment is cancelled.
+    pub cancels_from: Option<Timestamp>,
 }
 
 impl RuleDecision {
     /// The decision to write a subscription, and nothing else with it.
     pub const fn of(subscription: Subscription, change: Change) -> Self {
-        Self { subscription, change, ask: None, cancels_open_payments: false }
+        Self { subscription, change, ask: None, cancels_from: None }
     }
 }
 
@@ -109,7 +110,8 @@ named_enum! {
         PeriodStarted = "period_started",
         /// The pause of the subscription ended.
         Resumed = "resumed",
-        /// The subscription expired, because its first payment was not made in time.
+        /// The subscription expired, because its first payment was not made in time; or a change of plan was dropped,
+        /// because its payment was not made in time.
         Lapsed = "lapsed",
         /// The subscription became unpaid or expired, because no retry is left.
         DunningEnded = "dunning_ended",
@@ -267,7 +269,9 @@ fn refuse_clock(managed_by: ManagedBy) -> Result<(), Error> {
     if managed_by == ManagedBy::Caller {
         return Ok(());
     }
-    let message = "must be caller: billing is not enabled";
-    let refused = InvalidValue::new(FaultCode::NotAllowedValue, message).at("managed_by");
-    Err(Faults::from(refused).into())
+    Err(Error::invalid(
+        FaultCode::NotAllowedValue,
+        "must be caller: billing is not enabled",
+        "managed_by",
+    ))
 }

@@ -12,9 +12,7 @@ use crate::store::{
     StoreError, SubscriptionFilter, SubscriptionQuery,
 };
 use crate::subscriptions::{ManagedBy, NewSubscription, Subscription, SubscriptionChanges};
-use crate::values::{
-    FaultCode, Faults, InvalidValue, PlanId, SubscriptionId, Timestamp, UserId, Version,
-};
+use crate::values::{FaultCode, PlanId, SubscriptionId, Timestamp, UserId, Version};
 
 /// # Subscriptions
 impl SubscriptionService {
@@ -185,7 +183,7 @@ impl SubscriptionService {
             expect_version(&*subscription, version)?;
             let mut with = ChangeSet::default();
             if subscription.managed_by == ManagedBy::Clock {
-                self.cancel_payments(id, &mut with, self.now()).await?;
+                self.cancel_payments(id, Timestamp::MIN, &mut with, self.now()).await?;
             }
             self.commit_deleted(&*subscription, with).await
         })
@@ -222,7 +220,7 @@ fn trial_of(user: UserId) -> Result<Document, Error> {
 }
 
 fn unknown(field: &'static str, message: &'static str) -> Error {
-    Faults::from(InvalidValue::new(FaultCode::UnknownReference, message).at(field)).into()
+    Error::invalid(FaultCode::UnknownReference, message, field)
 }
 
 /// Checks that the plan is active, and returns the guard that it is not changed before the commit.

@@ -121,7 +121,7 @@ pub struct BillingState {
     /// When the next step of the clock is due; `None` if no step follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_action_at: Option<Timestamp>,
-    /// The change that happens at the next renewal.
+    /// The change that happens at the next renewal, or when it is paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_change: Option<ScheduledChange>,
     /// The value of the running period: price times quantity less the discount, as it was at the start of the period or
@@ -145,7 +145,8 @@ pub struct BillingState {
     /// The moment at which no retry of a failed payment is left. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dunning_ended_at: Option<Timestamp>,
-    /// When a subscription that waits for its first payment expires. Not shown.
+    /// When a subscription that waits for its first payment expires, or a change of plan that waits for its payment is
+    /// dropped. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lapses_at: Option<Timestamp>,
     /// The renewal that the last reminder to the subscriber was about. Not shown.
@@ -197,17 +198,39 @@ pub struct Terms {
     pub quantity: Quantity,
 }
 
-/// A change that happens at the next renewal.
+/// A change that happens later: at the next renewal, or when it is paid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledChange {
     /// The subscription gets another plan, price, cycle or quantity.
     ChangePlan(Terms),
+    /// The subscriber has chosen another plan.
+    ByUser {
+        /// The terms after the change.
+        terms: Terms,
+        /// The payment that must be made before the change; `None` if the change happens at the next renewal.
+        payment: Option<ChangePayment>,
+    },
     /// The subscription pauses.
     Pause {
         /// When the pause ends by itself; `None` if no time is set.
         resumes_at: Option<Timestamp>,
     },
+}
+
+/// The payment that a change of plan waits for, and the running period as it is after the change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangePayment {
+    /// The moment of the change: the start of the time that the payment is for.
+    pub at: Timestamp,
+    /// True if a new period starts with the change.
+    pub starts_period: bool,
+    /// The end of the running period.
+    pub renews_at: Option<Timestamp>,
+    /// The value of the running period.
+    pub value: Amount,
+    /// The credit that the change uses.
+    pub credit: Amount,
 }
 
 impl Subscription {
@@ -222,7 +245,7 @@ impl Subscription {
         })
     }
 
-    /// The change that happens at the next renewal; `None` while the subscription is cancelled.
+    /// The change that happens later; `None` while the subscription is cancelled.
     pub fn scheduled_change(&self) -> Option<ScheduledChange> {
         let change = self.billing.as_ref()?.scheduled_change;
         change.filter(|_| self.status != SubscriptionStatus::Cancelled)
@@ -232,9 +255,18 @@ impl Subscription {
     /// happens only if it is resumed.
     pub fn scheduled_plan_id(&self) -> Option<PlanId> {
         match self.billing.as_ref()?.scheduled_change? {
-            ScheduledChange::ChangePlan(terms) => Some(terms.subscription_plan_id),
+            ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. } => {
+                Some(terms.subscription_plan_id)
+            }
             ScheduledChange::Pause { .. } => None,
         }
+    }
+
+    /// The payment that a change of plan waits for, even while the subscription is cancelled.
+    pub(crate) fn awaited_payment(&self) -> Option<ChangePayment> {
+        let change = self.billing.as_ref()?.scheduled_change;
+        let Some(ScheduledChange::ByUser { payment, .. }) = change else { return None };
+        payment
     }
 }
 

@@ -17,7 +17,9 @@ use serde::Deserialize;
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 pub use access::Phase;
-pub use billing::{BillingState, Cancellation, ManagedBy, Quantity, ScheduledChange, Terms};
+pub use billing::{
+    BillingState, Cancellation, ChangePayment, ManagedBy, Quantity, ScheduledChange, Terms,
+};
 pub use discount::{Discount, NewDiscount, ShownDiscount};
 pub use input::{NewSubscription, NoInput, SubscriptionChanges};
 pub use lifecycle::SubscriptionStatus;

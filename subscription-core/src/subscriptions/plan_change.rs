@@ -8,7 +8,7 @@ use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::input::{amount, string};
 use crate::values::{
-    Amount, Currency, FaultCode, Fields, InputError, InvalidValue, PlanId, Timestamp,
+    Amount, Currency, FaultCode, Fields, InputError, InvalidValue, PlanId, Timestamp, UserId,
 };
 
 named_enum! {
@@ -43,6 +43,11 @@ pub struct PlanChange {
     pub proration: Proration,
     /// The quote that the subscriber agreed to.
     pub agreed: Option<AgreedQuote>,
+    /// The subscriber who makes the change; `None` if an operator makes it. The subscription of another user is not
+    /// found. A change that costs something is made when its payment succeeds. A change that would give credit happens at
+    /// the end of the running period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
 }
 
 /// The part of an earlier quote that must still hold when the plan is changed.
@@ -69,6 +74,7 @@ impl Default for PlanChange {
             effective: Effective::Now,
             proration: Proration::Prorated,
             agreed: None,
+            user_id: None,
         }
     }
 }
@@ -162,6 +168,7 @@ impl PlanChange {
             effective,
             proration,
             agreed,
+            user_id: None,
         }))
     }
 }

@@ -57,9 +57,12 @@ enum Shown {
 impl Subscription {
     /// The scheduled change as it is shown.
     pub fn shown_change(&self) -> Option<ShownChange> {
-        let effective_at = self.renews_at;
+        // A change that waits for its payment happens when it is paid.
+        let effective_at = self.renews_at.filter(|_| self.awaited_payment().is_none());
         Some(ShownChange(match self.scheduled_change()? {
-            ScheduledChange::ChangePlan(terms) => Shown::ChangePlan { effective_at, terms },
+            ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. } => {
+                Shown::ChangePlan { effective_at, terms }
+            }
             ScheduledChange::Pause { resumes_at } => Shown::Pause { effective_at, resumes_at },
         }))
     }

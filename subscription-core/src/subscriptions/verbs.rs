@@ -35,7 +35,7 @@ pub enum Action {
     /// The subscriber ends the subscription: at the end of its period, or at once if it is pending, paused or unpaid.
     /// Payments for time that was used stay due.
     Leave,
-    /// The subscriber undoes a cancellation that the subscriber chose.
+    /// The subscriber undoes a cancellation, or drops a coming change of plan, that the subscriber chose.
     Uncancel,
     /// Pauses the subscription.
     Pause {

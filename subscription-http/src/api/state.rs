@@ -83,6 +83,8 @@ pub(crate) struct State {
     pub(crate) json_caches: JsonCaches,
     /// The changes that people may make to their own subscriptions, each once and in the order of the enum.
     pub(crate) self_service: Vec<SelfService>,
+    /// The plans that people may change to.
+    pub(crate) self_service_plans: Vec<Slug>,
     /// The parts of the API that are served.
     pub(crate) parts: Vec<ApiPart>,
     pub(crate) billing: Option<Billing>,
@@ -156,6 +158,7 @@ impl Api {
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
+            self_service_plans: Vec::new(),
             parts: Vec::new(),
             billing: None,
             figures: None,
@@ -216,8 +219,9 @@ impl ApiBuilder {
     }
 
     /// Allows people to make these changes to their own subscriptions; without this call they can make none. The
-    /// routes of other changes do not exist.
-    pub fn self_service(mut self, changes: &[SelfService]) -> Self {
+    /// routes of other changes do not exist. People may change to `plans`, if they may change the plan.
+    pub fn self_service(mut self, changes: &[SelfService], plans: &[Slug]) -> Self {
+        self.0.self_service_plans = plans.to_vec();
         let allowed = SelfService::ALL.into_iter().filter(|change| changes.contains(change));
         self.0.self_service = allowed.collect();
         self

@@ -55,7 +55,7 @@ const YEAR: Duration = Duration::from_hours(365 * 24);
 const COLLECTED: &[(&str, PaymentStatus)] =
     &[("pending", PaymentStatus::Pending), ("processing", PaymentStatus::Processing)];
 
-fn billing(call: &Call) -> Result<&Billing, ApiError> {
+pub(super) fn billing(call: &Call) -> Result<&Billing, ApiError> {
     call.state.billing.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
 }
 

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use subscription_core::store::{PaymentQuery, SubscriptionFilter, SubscriptionQuery};
-use subscription_core::{Action, Error, NoInput, Plan, PlanId, Slug, Subscription};
+use subscription_core::{
+    Action, Error, FaultCode, ManagedBy, NoInput, Plan, PlanChange, PlanId, Slug, Subscription,
+    SubscriptionStatus,
+};
 
+use super::billing::billing;
 use super::entitlement;
 use super::subscriptions::newest_payments;
 use crate::api::admission::self_service::SelfService;
@@ -24,6 +28,14 @@ pub(crate) static AREA: Area = Area {
             list("/me/checkout-link", Person, &checkout_link),
             change("/me/subscriptions/{id}/cancel", SelfService::Cancel, &cancel),
             change("/me/subscriptions/{id}/resume", SelfService::Resume, &resume),
+            Route {
+                body_is_optional: false,
+                ..change(
+                    "/me/subscriptions/{id}/change-plan",
+                    SelfService::ChangePlan,
+                    &change_plan,
+                )
+            },
         ],
     )
 };
@@ -64,6 +76,11 @@ async fn shown(
         let action = match change {
             SelfService::Cancel => Action::Leave,
             SelfService::Resume => Action::Uncancel,
+            SelfService::ChangePlan => {
+                return subscription.managed_by == ManagedBy::Clock
+                    && subscription.status == SubscriptionStatus::Active
+                    && subscription.scheduled_change().is_none();
+            }
         };
         call.service.allows(&subscription, action)
     });
@@ -113,6 +130,31 @@ async fn cancel(call: Box<Call>) -> Result<Reply, ApiError> {
 
 async fn resume(call: Box<Call>) -> Result<Reply, ApiError> {
     act(&call, Action::Uncancel).await
+}
+
+async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
+    let sent = call.input(PlanChange::from_json)?;
+    let mut change = PlanChange::default();
+    change.subscription_plan_id = sent.subscription_plan_id;
+    change.agreed = sent.agreed;
+    let plan = plan(&call, sent.subscription_plan_id).await?;
+    if change != sent
+        || !plan.is_some_and(|plan| call.state.self_service_plans.contains(&plan.slug))
+    {
+        let refused = Error::invalid(
+            FaultCode::NotAllowedValue,
+            "must be a plan that people may choose, and the only change",
+            "subscription_plan_id",
+        );
+        return Err(refused.into());
+    }
+    change.user_id = Some(call.person()?);
+    let billing = billing(&call)?.by(call.actor()?);
+    let idempotency = call.idempotency()?;
+    let changed = billing.change_plan_once(call.path("id")?, None, &change, idempotency);
+    let changed = own(changed.await)?;
+    let shown = shown(&call, changed.record).await?.ok_or(Refusal::NotFound)?;
+    Ok(Reply::ok(&shown)?.replayed(changed.replayed))
 }
 
 /// Applies an action to a subscription of the caller.

@@ -151,7 +151,7 @@ fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
     let api = api
         .trust_proxies(settings.trusted_proxies.clone())
         .allowed_hosts(settings.allowed_hosts.clone())
-        .self_service(&settings.self_service)
+        .self_service(&settings.self_service, &settings.self_service_plans)
         .portal(settings.portal_url.clone())
         .checkout_hosts(settings.checkout_hosts.clone())
         .rate_limits(&settings.rate_limits());

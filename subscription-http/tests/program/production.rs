@@ -378,7 +378,7 @@ fn a_file_of_settings_is_read_to_the_letter() {
         ("[[clients]]\nid = \"web\"", "scopes"),
         ("log = \"loud\"", "log must be"),
         ("allowed_hosts = [\"*.example\"]", "a name such as billing.example"),
-        ("self_service = [\"pause\"]", "expected `cancel` or `resume`"),
+        ("self_service = [\"pause\"]", "expected one of `cancel`, `resume`, `change_plan`"),
         ("self_service = \"cancel\"", "self_service"),
         ("[checkout_hosts]\n\"pay.example\" = \"paypal\"", "expected `lemon-squeezy` or `stripe`"),
         ("[checkout_hosts]\n\"*.example\" = \"stripe\"", "must be host names such as"),

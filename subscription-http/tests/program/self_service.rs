@@ -87,7 +87,7 @@ fn a_change_that_there_is_not_is_told() {
     let (output, errors) = run(command().args(["--self-service", "pause"]));
 
     assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("must be cancel or resume"), "{errors}");
+    assert!(errors.contains("expected one of `cancel`, `resume`, `change_plan`"), "{errors}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod discounts;
 mod golden;
 mod grid;
 mod mirror;
+mod people;
 mod plan_changes;
 mod plan_use;
 mod policy;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use subscription_http::RateLimits;
 
 use super::documented::operations;
+use super::my_plan;
 use super::plan_changes::Shop;
 use super::rates::limited;
 use super::snapshots::{Snapshots, exchange, name_of};
@@ -346,7 +347,19 @@ async fn about_billing(world: &HttpWorld, route: &str) -> Option<Shown> {
     })
 }
 
+async fn about_my_plan() -> Shown {
+    let shop = my_plan::Shop::new().await;
+    let agreed = shop.agreed(&shop.pro).await;
+    vec![
+        ("It is changed when its payment succeeds.", shop.send(&KEY, &agreed).await),
+        ("The same request again.", shop.send(&KEY, &agreed).await),
+    ]
+}
+
 async fn about_access(world: &HttpWorld, route: &str) -> Option<Shown> {
+    if route == "POST /me/subscriptions/{id}/change-plan" {
+        return Some(about_my_plan().await);
+    }
     world.server("POST", PLANS, &[], PLAN).await;
     let (ann, plan) = (world.sign_up("ann").await, world.server("GET", PRO, &[], "").await);
     let body = json!({ "user_id": ann.id, "subscription_plan_id": plan.json()["id"] });

@@ -89,6 +89,8 @@ pub(crate) const ROWS: &[Row] = &[
     ("GET /me/checkout-link", Person(None), 200),
     ("POST /me/subscriptions/{id}/cancel", Person(Some((404, "not_found"))), 200),
     ("POST /me/subscriptions/{id}/resume", Person(Some((404, "not_found"))), 200),
+    // The clock does not manage the subscription of the sample, so the change is refused after the credential.
+    ("POST /me/subscriptions/{id}/change-plan", Person(Some((404, "not_found"))), 409),
     ("GET /events", Client(Scope::EventsRead), 200),
     ("POST /provider-webhooks/{source}", Nothing, 200),
     ("GET /providers", Client(Scope::ProvidersRead), 200),

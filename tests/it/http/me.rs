@@ -460,7 +460,7 @@ async fn a_subscription_that_is_paid_once_has_nothing_to_cancel() {
     let held = read(&world, &made).await;
 
     let listed = world.person("GET", "/me/subscriptions", &ann.bearer).await.json();
-    assert_eq!(listed["data"][0]["actions"], json!([]));
+    assert_eq!(listed["data"][0]["actions"], json!(["change_plan"]));
     let refused = verb(&world, &ann, &text(&made["id"]), "cancel").await;
 
     assert_eq!(refused.problem(), problem(409, "invalid_transition"));

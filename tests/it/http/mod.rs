@@ -26,6 +26,7 @@ pub(crate) mod matrix;
 mod me;
 mod metadata;
 mod mutations;
+mod my_plan;
 mod old_quotes;
 mod openapi;
 mod pages;

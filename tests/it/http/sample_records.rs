@@ -72,14 +72,15 @@ impl SampleRecords {
     /// and the parameters that it must have.
     pub(super) fn path(&self, pattern: &str) -> String {
         let by_clock = ["/timeline", "/scheduled-change", "/retry"];
-        let (subscription, payment) =
-            if pattern.contains("/change-plan") || pattern.ends_with("/discount") {
-                (&self.unscheduled, &self.payment)
-            } else if by_clock.iter().any(|end| pattern.ends_with(end)) {
-                (&self.on_clock, &self.failed)
-            } else {
-                (&self.subscription, &self.payment)
-            };
+        let (subscription, payment) = if pattern.starts_with("/me/") {
+            (&self.subscription, &self.payment)
+        } else if pattern.contains("/change-plan") || pattern.ends_with("/discount") {
+            (&self.unscheduled, &self.payment)
+        } else if by_clock.iter().any(|end| pattern.ends_with(end)) {
+            (&self.on_clock, &self.failed)
+        } else {
+            (&self.subscription, &self.payment)
+        };
         let ids = [
             ("{auth_id}", &self.ann.id),
             ("{user_id}", &self.ann.id),
@@ -125,6 +126,9 @@ impl SampleRecords {
                 let path = format!("/subscriptions/{}/discount", self.unscheduled);
                 self.world.server("POST", &path, &[], r#"{"percent":50,"periods":3}"#).await;
                 String::new()
+            }
+            "POST /me/subscriptions/{id}/change-plan" => {
+                json!({ "subscription_plan_id": self.plan }).to_string()
             }
             "POST /subscriptions/{id}/change-plan"
             | "POST /subscriptions/{id}/change-plan/preview" => {

@@ -16,7 +16,7 @@ use subscription_core::figures::Figures;
 use subscription_core::store::{ChangeSet, Record, StoreExt as _};
 use subscription_core::{
     CheckoutHosts, CheckoutProvider, Clock as _, Error, ManualClock, MemoryStore, OneLivePer,
-    SeededRandomness, Store, Subscription, SubscriptionService, Timestamp,
+    SeededRandomness, Slug, Store, Subscription, SubscriptionService, Timestamp,
 };
 use subscription_http::{
     Advanced, Api, JobSignal, PaymentReports, ProviderMetrics, RateLimits, SelfService, Timeouts,
@@ -95,6 +95,10 @@ pub(crate) struct Person {
     pub(crate) refresh_token: String,
 }
 
+/// The changes that people may make.
+const SELF_SERVICE: [SelfService; 3] =
+    [SelfService::Resume, SelfService::Cancel, SelfService::ChangePlan];
+
 impl HttpWorld {
     pub(crate) async fn new() -> Self {
         Self::over(Arc::new(MemoryStore::default())).await
@@ -121,7 +125,7 @@ impl HttpWorld {
             .timeouts(timeouts)
             .rate_limits_by(limits, auth.clock.clone())
             .trust_proxies(vec!["10.0.0.1".parse().unwrap()])
-            .self_service(&[SelfService::Resume, SelfService::Cancel])
+            .self_service(&SELF_SERVICE, &["pro".parse().unwrap()])
             .console()
             .portal(PORTAL.parse::<Url>().unwrap())
             .turned_clock(WorldClock(auth.clock.clone()))
@@ -158,7 +162,20 @@ impl HttpWorld {
     /// The same parts where people may make these changes themselves.
     pub(crate) fn allowing(self, changes: &[SelfService]) -> Self {
         let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
-        let api = Api::builder(service, auth, secret(CURSOR_KEY)).self_service(changes).build();
+        let api =
+            Api::builder(service, auth, secret(CURSOR_KEY)).self_service(changes, &[]).build();
+        Self { api, ..self }
+    }
+
+    /// The same parts where people may cancel, resume, and change to these plans.
+    pub(crate) fn changing_to(self, plans: &[&str]) -> Self {
+        let plans: Vec<Slug> = plans.iter().map(|plan| plan.parse().unwrap()).collect();
+        let key = secret(CURSOR_KEY);
+        let api = Api::builder(self.auth.service.clone(), self.auth.auth.clone(), key)
+            .billing(self.billing.clone())
+            .self_service(&SELF_SERVICE, &plans)
+            .portal(PORTAL.parse::<Url>().unwrap())
+            .build();
         Self { api, ..self }
     }
 

@@ -30,6 +30,21 @@ async fn random_lives_by_the_clock_keep_every_invariant() {
 }
 
 #[tokio::test]
+async fn random_lives_with_changes_by_their_users_keep_every_invariant() {
+    let mut met = BTreeSet::new();
+    for seed in seeds(5) {
+        let steps = u32::try_from(steps(400)).unwrap_or(u32::MAX);
+        match BillingSimulation::of_people(in_memory().await, seed).await.run(steps).await {
+            Ok(ran) => met.extend(ran.changes),
+            Err(failure) => panic!("{failure}"),
+        }
+    }
+    for kind in ["waits for its payment", "is paid", "is not paid"] {
+        assert!(met.contains(kind), "no change by a user {kind}: {met:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_life_that_is_advanced_late_is_billed_as_one_that_is_advanced_in_time() {
     for seed in seeds(5) {
         let compared = twins::late_is_punctual(seed, None).await;
@@ -88,6 +103,10 @@ async fn a_planted_fault_is_found_by_each_invariant() {
         (Fault::WaitsForEver, "nothing_waits_for_ever"),
         (Fault::IgnoresOwners, "people_move_their_own"),
         (Fault::ResumesForUsers, "sellers_schedule_survives"),
+        (Fault::ChangesUnpaid, "more_access_only_for_money"),
+        (Fault::LeavesPaymentsOpen, "more_access_only_for_money"),
+        (Fault::RenewsWhileWaiting, "more_access_only_for_money"),
+        (Fault::ChangesAsSeller, "people_never_gain_credit"),
         (Fault::RoundsPerUnit, "lines_add_up"),
         (Fault::PricesBeforeTheChange, "lines_add_up"),
         (Fault::RebuildsBasis, "basis_never_changes"),

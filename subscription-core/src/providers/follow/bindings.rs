@@ -13,7 +13,7 @@ use crate::service::found;
 use crate::store::{
     ChangeSet, Document, DocumentFilter, DocumentQuery, PageLimit, Record, StoreExt as _, Stored,
 };
-use crate::values::{FaultCode, Faults, InvalidValue, Slug, SubscriptionId, UserId, Version};
+use crate::values::{FaultCode, Slug, SubscriptionId, UserId, Version};
 
 impl Providers {
     /// Binds a customer to a user, and makes the waiting events of the customer due. The objects of these events then
@@ -27,9 +27,11 @@ impl Providers {
     ) -> Result<(), Error> {
         let account = self.expect(source)?;
         if !self.is_user(account, user).await? {
-            let unknown =
-                InvalidValue::new(FaultCode::UnknownReference, "must be an existing user");
-            return Err(Faults::from(unknown.at("user_id")).into());
+            return Err(Error::invalid(
+                FaultCode::UnknownReference,
+                "must be an existing user",
+                "user_id",
+            ));
         }
         self.service
             .retrying(|| async {

@@ -191,7 +191,7 @@ impl Providers {
     ) -> Result<ObservedNow, Error> {
         let account = self.expect(source)?;
         let object = object_of(account.source.kind, external_id.as_str())
-            .map_err(|invalid| Error::from(Faults::from(invalid.at("object"))))?;
+            .map_err(|invalid| Faults::from(invalid.at("object")))?;
         let found = match account.resolve(&object, self.now()).await {
             Ok((object, _)) => self.sync_one(account, object, None, dry_run).await,
             Err(interrupted) => Err(interrupted),

@@ -21,7 +21,7 @@ use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
     Idempotency, Key, Record, StoreError, StoreExt as _, Stored,
 };
-use crate::values::{FaultCode, Faults, InvalidValue, Timestamp, Version};
+use crate::values::{FaultCode, Timestamp, Version};
 use crate::webhooks::{
     Delivery, Disabled, DisabledReason, Endpoint, EndpointId, Parked, ParkedState, PreviousSecret,
     Secret, SecretState, Webhooks,
@@ -365,8 +365,7 @@ pub(super) fn expect_kept(
     let EventPage { first_kept, last, .. } = *feed;
     if sequence > last {
         let message = format!("must not be above {last}, the newest event");
-        let refused = InvalidValue::new(FaultCode::OutOfRange, message);
-        return Err(Faults::from(refused.at(field)).into());
+        return Err(Error::invalid(FaultCode::OutOfRange, message, field));
     }
     if sequence.saturating_add(1) < first_kept {
         return Err(Error::EventsForgotten { first_kept });

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
 
 /// A change of a subscription that its user may be allowed to make.
@@ -10,22 +11,20 @@ use serde::{Deserialize, Serialize};
 pub enum SelfService {
     /// Cancel the subscription at the end of its period.
     Cancel,
-    /// Undo the cancellation before it takes effect.
+    /// Undo a cancellation or a change of plan before it takes effect.
     Resume,
+    /// Change to another plan.
+    ChangePlan,
 }
 
 impl SelfService {
-    pub(crate) const ALL: [Self; 2] = [Self::Cancel, Self::Resume];
+    pub(crate) const ALL: [Self; 3] = [Self::Cancel, Self::Resume, Self::ChangePlan];
 }
 
 impl FromStr for SelfService {
-    type Err = &'static str;
+    type Err = value::Error;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        match text {
-            "cancel" => Ok(Self::Cancel),
-            "resume" => Ok(Self::Resume),
-            _ => Err("must be cancel or resume"),
-        }
+    fn from_str(text: &str) -> Result<Self, value::Error> {
+        Self::deserialize(text.into_deserializer())
     }
 }

@@ -20,7 +20,7 @@ use clap::{Arg, ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
 use subscription_core::auth::WebOrigin;
 use subscription_core::billing::Policy;
-use subscription_core::{CheckoutHosts, OneLivePer, Timestamp};
+use subscription_core::{CheckoutHosts, OneLivePer, Slug, Timestamp};
 use subscription_http::{AllowedHost, Limits, RateLimits, SelfService};
 
 pub(crate) use self::file::ConfiguredClient;
@@ -108,10 +108,14 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,
 
-    /// A change that users may make to their own subscriptions: cancel or resume; can be given several times.
-    /// [default: none]
+    /// A change that users may make to their own subscriptions: cancel, resume or `change_plan`; can be given several
+    /// times. [default: none]
     #[arg(long, value_name = "CHANGE", value_delimiter = ',')]
     pub(crate) self_service: Vec<SelfService>,
+
+    /// The slug of a plan that users may change to, with --self-service `change_plan`; can be given several times.
+    #[arg(long, value_name = "PLAN", value_delimiter = ',')]
+    pub(crate) self_service_plans: Vec<Slug>,
 
     /// The address of your page on which users manage their subscriptions: https, or http on this machine. Clients with
     /// the scope portal:write make links to it. [default: none]

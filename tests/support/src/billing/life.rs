@@ -109,9 +109,10 @@ impl Life {
     /// Writes a decision of the rules: the subscription, the payment that it requests, and the payments that it
     /// cancels.
     fn write(&mut self, by: By, outcome: RuleDecision) {
-        let RuleDecision { subscription, change, ask, cancels_open_payments } = outcome;
-        if cancels_open_payments {
-            for payment in self.payments.iter_mut().filter(|payment| payment.is_open()) {
+        let RuleDecision { subscription, change, ask, cancels_from } = outcome;
+        if let Some(from) = cancels_from {
+            let open = self.payments.iter_mut().filter(|payment| payment.is_open());
+            for payment in open.filter(|payment| payment.period_start() >= Some(from)) {
                 payment.status = PaymentStatus::Canceled;
                 payment.asked.as_mut().unwrap().next_attempt_at = None;
             }

@@ -12,8 +12,8 @@ use subscription_core::billing::Billing;
 use subscription_core::subscriptions::ScheduledChange;
 use subscription_core::{
     Action, BillingCycle, Clock as _, Discount, Effective, Error, ManualClock, NewDiscount,
-    NewSubscription, PaymentChanges, PaymentId, PaymentStatus, Plan, PlanChange, PlanChanges,
-    Quantity, Store, Subscription, SubscriptionId,
+    NewSubscription, Payment, PaymentChanges, PaymentId, PaymentKind, PaymentStatus, Plan,
+    PlanChange, PlanChanges, Quantity, Store, Subscription, SubscriptionId,
 };
 use tokio::task::JoinSet;
 
@@ -46,13 +46,17 @@ enum Operation {
     /// A discount of 1 for ever is given.
     GiveAmount,
     RemoveDiscount,
+    /// The user changes to the plan for 20, by a quote of before the race.
+    UserUpgrade,
+    /// The payment for such a change, which was made before the race, is reported with this status.
+    UserPays(PaymentStatus),
 }
 
 /// The races: two operations, and the credit of the subscriptions before them.
-const RACES: [(Operation, Operation, &str); 22] = {
+const RACES: [(Operation, Operation, &str); 32] = {
     use Operation::{
         Act, Advance, Downgrade, DowngradeLater, EditPlan, GiveAmount, GiveDiscount,
-        RemoveDiscount, Report, ThreeUnits, Upgrade, UpgradeLater, Yearly,
+        RemoveDiscount, Report, ThreeUnits, Upgrade, UpgradeLater, UserPays, UserUpgrade, Yearly,
     };
     [
         (Upgrade, Advance, "0"),
@@ -77,6 +81,16 @@ const RACES: [(Operation, Operation, &str); 22] = {
         (GiveDiscount, ThreeUnits, "0"),
         (GiveDiscount, GiveAmount, "0"),
         (GiveDiscount, RemoveDiscount, "0"),
+        (UserUpgrade, Advance, "0"),
+        (UserUpgrade, Upgrade, "0"),
+        (UserUpgrade, Act(Action::Cancel(Some(Effective::Now))), "0"),
+        (UserUpgrade, Act(Action::Cancel(Some(Effective::PeriodEnd))), "0"),
+        (UserUpgrade, Report(PaymentStatus::Refunded), "0"),
+        (UserPays(PaymentStatus::Succeeded), Advance, "0"),
+        (UserPays(PaymentStatus::Failed), Advance, "0"),
+        (UserPays(PaymentStatus::Succeeded), Act(Action::Unschedule), "0"),
+        (UserPays(PaymentStatus::Succeeded), Act(Action::Cancel(Some(Effective::Now))), "0"),
+        (UserPays(PaymentStatus::Succeeded), Report(PaymentStatus::Refunded), "0"),
     ]
 };
 
@@ -117,6 +131,7 @@ async fn race(
     let mut orders = Vec::new();
     for (nth, order) in [[one, other], [other, one]].into_iter().enumerate() {
         let world = World::over(stores, &format!("{name}-order-{nth}"), credit, 1).await;
+        world.wait_for(one).await;
         for operation in order {
             world.run(0, 0, operation).await;
         }
@@ -124,6 +139,7 @@ async fn race(
     }
 
     let world = Arc::new(World::over(stores, name, credit, SUBSCRIPTIONS).await);
+    world.wait_for(one).await;
     let mut tasks = JoinSet::new();
     for nth in 0..SUBSCRIPTIONS {
         for (instance, operation) in [(nth, one), (nth + 1, other)] {
@@ -149,6 +165,8 @@ struct World {
     /// The plans for 10, 20 and 5.
     plans: [Arc<Plan>; 3],
     subscriptions: Vec<(SubscriptionId, Option<PaymentId>)>,
+    /// The changes to the plan for 20 to which the users have agreed.
+    agreed: Vec<PlanChange>,
 }
 
 impl World {
@@ -174,7 +192,24 @@ impl World {
         late.advance(Duration::from_hours(14 * 24));
         let late = stores.iter().map(|store| billing(store, &late)).collect();
         instances.clock.advance(Duration::from_hours(28 * 24 + 1));
-        Self { instances, late, plans, subscriptions }
+        let mut world = Self { instances, late, plans, subscriptions, agreed: Vec::new() };
+        for (id, _) in &world.subscriptions {
+            let billing = &world.late[0];
+            let mut change = PlanChange::to_plan(world.plans[1].id);
+            change.user_id = Some(billing.service().subscription(*id).await.unwrap().user_id);
+            let quote = billing.preview_plan_change(*id, &change).await.unwrap();
+            world.agreed.push(change.as_quoted(&quote));
+        }
+        world
+    }
+
+    /// Makes the change whose payment is reported in a race.
+    async fn wait_for(&self, operation: Operation) {
+        if matches!(operation, Operation::UserPays(_)) {
+            for nth in 0..self.subscriptions.len() {
+                self.run(0, nth, Operation::UserUpgrade).await;
+            }
+        }
     }
 
     /// Runs an operation at an instance. A refusal is accepted: it is the result of the order in which the other
@@ -190,17 +225,29 @@ impl World {
                 while clock.advance(7).await.unwrap().more {}
                 return;
             }
-            Operation::Act(action) => return allow(billing.service().act(id, action).await),
             Operation::GiveDiscount => return give(billing, id, percent("50", Some(2))).await,
             Operation::GiveAmount => return give(billing, id, amount("1", None)).await,
-            Operation::RemoveDiscount => {
-                let removed = billing.service().act(id, Action::RemoveDiscount).await;
-                // There may be no discount yet.
+            Operation::UserUpgrade => self.agreed[nth].clone(),
+            Operation::UserPays(status) => {
+                let held = billing.service().subscription(id).await.unwrap();
+                let payments = self.instances.payments(&held).await;
+                let its = |it: &&Arc<Payment>| it.kind() == Some(PaymentKind::Proration);
+                let payment = payments.iter().find(its).unwrap().id;
+                let report = PaymentChanges::status(status);
+                return allow(billing.service().update_payment(payment, report).await);
+            }
+            Operation::Act(Action::Unschedule) | Operation::RemoveDiscount => {
+                let asked =
+                    if let Operation::Act(action) = operation { Some(action) } else { None };
+                let action = asked.unwrap_or(Action::RemoveDiscount);
+                let removed = billing.service().act(id, action).await;
+                // There may be no discount yet, and no change any more.
                 if !matches!(removed, Err(Error::NotFound { .. })) {
                     allow(removed);
                 }
                 return;
             }
+            Operation::Act(action) => return allow(billing.service().act(id, action).await),
             Operation::Report(status) => {
                 let report = PaymentChanges::status(status);
                 let payment = payment.unwrap();
@@ -218,7 +265,12 @@ impl World {
             Operation::DowngradeLater => downgrade.at_period_end(),
             Operation::ThreeUnits => PlanChange::to_quantity(Quantity::new(3).unwrap()),
         };
-        allow(billing.change_plan(id, &change).await);
+        let changed = billing.change_plan(id, &change).await;
+        // The subscription may have the plan already.
+        let is_there = change.user_id.is_some() && matches!(changed, Err(Error::Invalid(_)));
+        if !is_there {
+            allow(changed);
+        }
     }
 
     async fn ends(&self) -> Vec<End> {
@@ -253,7 +305,9 @@ impl World {
             credit: format!("{:?}", held.credit()),
             discount: held.discount(),
             scheduled: match scheduled {
-                Some(ScheduledChange::ChangePlan(terms)) => Some(plan(terms.subscription_plan_id)),
+                Some(
+                    ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. },
+                ) => Some(plan(terms.subscription_plan_id)),
                 Some(ScheduledChange::Pause { .. }) | None => None,
             },
             pauses: matches!(scheduled, Some(ScheduledChange::Pause { .. })),

@@ -8,7 +8,7 @@ use rust_decimal::Decimal;
 use subscription_core::billing::{BillingRules, Policy, next_action_at};
 use subscription_core::events::Change;
 use subscription_core::plans::Reduction;
-use subscription_core::subscriptions::Terms;
+use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
     Action, Amount, Basis, Bounded, Error, Line, LineKind, ManagedBy, OtherPayments, PaymentReport,
     PaymentStatus, Plan, ReportOutcome, RuleDecision, Rules, Step, StepKind, Subscription,
@@ -107,6 +107,12 @@ pub enum Fault {
     EndsDiscountEarly,
     /// Users change the subscriptions of others.
     IgnoresOwners,
+    /// The clock renews a subscription although a change of plan waits for its payment.
+    RenewsWhileWaiting,
+    /// A change of plan by a user is made although its payment has failed.
+    ChangesUnpaid,
+    /// A change of plan by a user follows the rules of a change by the seller.
+    ChangesAsSeller,
     /// Users resume what the seller has cancelled, and drop a pause that the seller has scheduled.
     ResumesForUsers,
 }
@@ -183,6 +189,13 @@ impl BrokenRules {
                 seen.status = SubscriptionStatus::Active;
             }
             Fault::StepsForCallers => seen.managed_by = ManagedBy::Clock,
+            Fault::RenewsWhileWaiting => {
+                if let Some(billing) = &mut seen.billing
+                    && matches!(billing.scheduled_change, Some(ScheduledChange::ByUser { .. }))
+                {
+                    billing.scheduled_change = None;
+                }
+            }
             _ => {}
         }
         seen
@@ -390,7 +403,7 @@ impl Rules for BrokenRules {
         if let Some(outcome) = &mut acted {
             match self.fault {
                 Fault::KeepsAccess => outcome.subscription.is_active = subscription.is_active,
-                Fault::LeavesPaymentsOpen => outcome.cancels_open_payments = false,
+                Fault::LeavesPaymentsOpen => outcome.cancels_from = None,
                 Fault::LiftsEnds if subscription.status == SubscriptionStatus::Cancelled => {
                     outcome.subscription.ends_at = None;
                 }
@@ -407,6 +420,13 @@ impl Rules for BrokenRules {
         others: OtherPayments,
         now: Timestamp,
     ) -> ReportOutcome {
+        if self.fault == Fault::ChangesUnpaid && report.after.status == PaymentStatus::Failed {
+            let mut paid = report.clone();
+            paid.after.status = PaymentStatus::Succeeded;
+            let mut reported = self.rules.report(paid, subscription, others, now);
+            reported.payment.status = PaymentStatus::Canceled;
+            return reported;
+        }
         let mut reported = self.rules.report(report, subscription, others, now);
         if reported.payment.status != PaymentStatus::Failed {
             return reported;

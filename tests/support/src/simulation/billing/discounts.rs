@@ -11,7 +11,7 @@ use subscription_core::{
 
 use super::executions::{Execution, Meanwhile};
 use super::invariants::ensure;
-use super::life::{Life, PeriodStart as _, Written};
+use super::life::{Life, PeriodStart as _, Written, is_awaited};
 use crate::billing::amounts::{
     Charged, adds_up, credit, is_free_by, keeps_discount, line, of_change, of_next_period,
     of_period, off_by, rows, sum, unused,
@@ -83,7 +83,14 @@ pub(super) fn lines_add_up(life: &Life, _: &Policy) -> Result<(), String> {
     }
     for (before, after) in steps(life) {
         let version = after.subscription.version;
-        let expected = expected(life, before, after);
+        let waits = after.begins_to_wait(before);
+        let expected = match (waits, before) {
+            (Some((terms, payment)), Some(before)) => {
+                of_change(&before.subscription, &terms, payment.at)
+                    .map_or(Expected::Nothing, Expected::Charge)
+            }
+            _ => expected(life, before, after),
+        };
         if let (Expected::Charge(charged), Some(execution)) = (&expected, execution_of(life, after))
             && let Some(Ok(quote)) = &execution.preview
             && execution.meanwhile == Meanwhile::Nothing
@@ -99,7 +106,8 @@ pub(super) fn lines_add_up(life: &Life, _: &Policy) -> Result<(), String> {
             return Err(format!("version {version}: {basis:?} for nothing"));
         };
         let lines = rows(&basis.lines());
-        let terms = after.subscription.terms().ok_or("no terms")?;
+        let terms = waits.map(|(terms, _)| terms).or_else(|| after.subscription.terms());
+        let terms = terms.ok_or("no terms")?;
         ensure(lines == charged.lines, || {
             format!("version {version}: {lines:?}, not {:?}", charged.lines)
         })?;
@@ -173,10 +181,19 @@ pub(super) fn credit_within_paid(life: &Life, _: &Policy) -> Result<(), String> 
     for (before, after) in life.pairs() {
         let had = credit(&before.subscription);
         let has = credit(&after.subscription);
-        let asked = after.asked_amount();
+        let awaited = before.awaited().map(|(_, payment)| payment);
+        let is_its =
+            |payment: &Payment| awaited.is_some_and(|awaited| is_awaited(payment, awaited));
+        let mut asked = after.asked_amount();
+        if after.begins_to_wait(Some(before)).is_some() {
+            continue;
+        }
         if after.changes_plan() {
             let execution = execution_of(life, after);
-            let settles = execution.is_some_and(|it| it.settles(&before.subscription));
+            let paid_now = after.payments.iter().find(|payment| is_its(payment));
+            asked += paid_now.map_or(Decimal::ZERO, |payment| payment.amount.value());
+            let settles =
+                paid_now.is_some() || execution.is_some_and(|it| it.settles(&before.subscription));
             let digits = after.subscription.currency().map_or(0, Currency::digits);
             let used = (had - has).max(Decimal::ZERO);
             let given = (has - had).max(Decimal::ZERO);
@@ -202,6 +219,7 @@ pub(super) fn credit_within_paid(life: &Life, _: &Policy) -> Result<(), String> 
             let back = after.payments.iter().filter(|payment| {
                 matches!(payment.status, PaymentStatus::Refunded | PaymentStatus::Canceled)
                     && payment.period_start() >= before.period_start()
+                    && !is_its(payment)
             });
             let back: Decimal = back.map(|payment| payment.amount.value()).sum();
             let taken = if back.is_zero() { Decimal::ZERO } else { had - has };

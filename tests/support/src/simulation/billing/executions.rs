@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use rust_decimal::Decimal;
-use subscription_core::events::Change;
+use subscription_core::events::{Actor, Change};
 use subscription_core::subscriptions::{ScheduledChange, Terms};
 use subscription_core::{
     Amount, BillingCycle, Effective, PaymentKind, PlanChange, Proration, Quote, Subscription,
@@ -129,6 +129,9 @@ fn compare(life: &Life, execution: &Execution, quote: &Quote) -> Result<(), Stri
         same("the period", is_forged || asked.period_end == quote.period_end)?;
         same("the kind", asked.kind == PaymentKind::Proration)?;
     }
+    if let Some((terms, _)) = written.awaited() {
+        return same("the terms", Terms { price: quote.price, ..terms } == quote.terms());
+    }
     // After other changes, the price or the end of the trial may differ, if no amount of the agreed quote changes.
     let changes = execution.meanwhile == Meanwhile::Changes;
     if !changes {
@@ -190,7 +193,9 @@ fn next_ask(
 
 /// The terms after a change of plan, also if the change is only scheduled.
 fn terms_after(subscription: &Subscription) -> Option<Terms> {
-    if let Some(ScheduledChange::ChangePlan(terms)) = subscription.scheduled_change() {
+    if let Some(ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. }) =
+        subscription.scheduled_change()
+    {
         return Some(terms);
     }
     Some(Terms {
@@ -247,6 +252,12 @@ pub fn kinds(life: &Life) -> BTreeSet<&'static str> {
         saw("from paid to free", !value(was).is_zero() && value(is).is_zero());
     }
     for (before, after) in life.pairs() {
+        let waits = before.awaited().is_some();
+        let is_theirs = matches!(after.event.actor, Some(Actor::User(_)));
+        saw("waits for its payment", after.begins_to_wait(Some(before)).is_some());
+        saw("is paid", waits && after.changes_plan());
+        saw("is not paid", waits && after.awaited().is_none() && !after.changes_plan());
+        saw("is made by credit", is_theirs && after.changes_plan());
         let (was, is) = (&before.subscription, &after.subscription);
         let Some(ScheduledChange::ChangePlan(terms)) = was.scheduled_change() else { continue };
         let gone = is.scheduled_change().is_none();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
+use subscription_core::subscriptions::{ChangePayment, Terms};
 use subscription_core::{
     Amount, BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase,
     SubscriptionStatus, Timestamp,
@@ -15,9 +16,9 @@ use subscription_core::{
 
 use super::discounts;
 use super::executions::{Moved, preview_is_execution};
-use super::life::{Life, PeriodStart as _, Written};
+use super::life::{Life, PeriodStart as _, Written, is_awaited};
 use super::people;
-use crate::billing::amounts::{of_period, unused};
+use crate::billing::amounts::{credit, of_change, of_period, unused};
 use crate::simulation::invariants::Broken;
 
 /// The name of an invariant that is checked after the clock has advanced.
@@ -26,7 +27,7 @@ pub const NOTHING_DUE_RESTS: &str = "nothing_due_rests";
 type Invariant = fn(&Life, &Policy) -> Result<(), String>;
 
 /// Every invariant that can be checked on a single life.
-pub const ALL: [(&str, Invariant); 30] = [
+pub const ALL: [(&str, Invariant); 32] = [
     ("periods_tile", periods_tile),
     ("no_period_asked_twice", no_period_asked_twice),
     ("every_period_is_asked_for", every_period_is_asked_for),
@@ -51,6 +52,8 @@ pub const ALL: [(&str, Invariant); 30] = [
     ("nothing_waits_for_ever", nothing_waits_for_ever),
     ("people_move_their_own", people::people_move_their_own),
     ("sellers_schedule_survives", people::sellers_schedule_survives),
+    ("more_access_only_for_money", people::more_access_only_for_money),
+    ("people_never_gain_credit", people::people_never_gain_credit),
     ("lines_add_up", discounts::lines_add_up),
     ("basis_never_changes", discounts::basis_never_changes),
     ("reduced_periods_are_counted", discounts::reduced_periods_are_counted),
@@ -170,6 +173,11 @@ fn every_period_is_asked_for(life: &Life, _: &Policy) -> Result<(), String> {
             })?;
             continue;
         }
+        if let Some((_, payment)) = written.begins_to_wait(before) {
+            let is_its = written.asked().is_some_and(|asked| is_awaited(asked, payment));
+            ensure(is_its, || format!("version {} waits for nothing", subscription.version))?;
+            continue;
+        }
         if !written.starts_period(before) {
             ensure(written.asked().is_none(), || {
                 format!("version {} asks, but starts no period", subscription.version)
@@ -245,6 +253,12 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         else {
             continue;
         };
+        if let Some(awaited) = before.awaited().filter(|_| after.changes_plan()) {
+            ensure(is_as_quoted(life, before, after, awaited), || {
+                format!("version {} is not as quoted", after.subscription.version)
+            })?;
+            continue;
+        }
         if after.changes_plan() {
             let version = after.subscription.version;
             let execution = life.executions.iter().find(|it| it.written == Some(version));
@@ -283,6 +297,28 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// True if a change of plan that was paid has moved what a change at once would have moved when it was quoted.
+fn is_as_quoted(
+    life: &Life,
+    before: &Written,
+    after: &Written,
+    awaited: (Terms, ChangePayment),
+) -> bool {
+    let (terms, payment) = awaited;
+    let Some(quoted) = life.before_waiting(awaited).map(|it| &it.subscription) else { return true };
+    let Some(charged) = of_change(quoted, &terms, payment.at) else { return false };
+    let paid = after.payments.iter().find(|paid| is_awaited(paid, payment));
+    let used = credit(quoted) - charged.credit;
+    let left = (credit(&before.subscription) - used).max(Decimal::ZERO);
+    let value = after.subscription.billing.as_ref().map(|billing| billing.period_value.value());
+    let start = if charged.restarts { Some(payment.at) } else { quoted.period_start() };
+    paid.is_some_and(|paid| paid.amount.value() == charged.amount)
+        && credit(&after.subscription) == left
+        && value == Some(charged.value)
+        && after.subscription.period_start() == start
+        && after.subscription.terms() == Some(terms)
 }
 
 /// Periods start and end on the grid of the anchor.
@@ -562,7 +598,9 @@ fn fixed_ends_stay(life: &Life, _: &Policy) -> Result<(), String> {
         if !on_clock(before) || !on_clock(after) {
             found = None;
         } else if is.status == SubscriptionStatus::Cancelled && was.status != is.status {
-            found = Some((was.ends_at, scheduled(before)));
+            // A change that waits for its payment is made or dropped meanwhile.
+            let is_fixed = before.awaited().is_none();
+            found = is_fixed.then(|| (was.ends_at, scheduled(before)));
         }
         let resumes = was.status == SubscriptionStatus::Cancelled
             && matches!(is.status, SubscriptionStatus::Active | SubscriptionStatus::OnTrial);

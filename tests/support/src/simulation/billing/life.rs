@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rust_decimal::Decimal;
 use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, Key, Record};
+use subscription_core::subscriptions::{ChangePayment, ScheduledChange, Terms};
 use subscription_core::{
     Field, ManagedBy, Payment, PaymentId, PaymentKind, Subscription, SubscriptionId,
     SubscriptionStatus, Timestamp, Version,
@@ -30,6 +31,19 @@ pub struct Written {
 }
 
 impl Written {
+    /// The terms that a change by the subscriber waits for, and its payment.
+    pub fn awaited(&self) -> Option<(Terms, ChangePayment)> {
+        match self.subscription.billing.as_ref()?.scheduled_change? {
+            ScheduledChange::ByUser { terms, payment } => Some((terms, payment?)),
+            ScheduledChange::ChangePlan(_) | ScheduledChange::Pause { .. } => None,
+        }
+    }
+
+    /// The terms of a change by the subscriber that begins to wait for its payment with this version.
+    pub fn begins_to_wait(&self, before: Option<&Self>) -> Option<(Terms, ChangePayment)> {
+        self.awaited().filter(|awaited| before.and_then(Self::awaited) != Some(*awaited))
+    }
+
     pub fn by_clock(&self) -> bool {
         self.event.actor == Some(Actor::Clock)
     }
@@ -82,6 +96,17 @@ impl Life {
         versions.filter(|version| version.updated_at == at).chain(before).any(is)
     }
 
+    /// The version before the one with which this change began to wait for its payment.
+    pub fn before_waiting(&self, awaited: (Terms, ChangePayment)) -> Option<&Written> {
+        let mut pairs = self.pairs();
+        pairs.find(|(_, after)| after.awaited() == Some(awaited)).map(|(before, _)| before)
+    }
+
+    /// The payment that this change waits for, as it is now.
+    pub fn awaited_payment(&self, of: ChangePayment) -> Option<&Arc<Payment>> {
+        self.last_payments().find(|payment| is_awaited(payment, of))
+    }
+
     /// All pairs of a version and its next version.
     pub fn pairs(&self) -> impl Iterator<Item = (&Written, &Written)> {
         self.versions.iter().zip(self.versions.iter().skip(1))
@@ -110,6 +135,11 @@ impl Life {
         }
         periods
     }
+}
+
+/// True if a change waits for this payment.
+pub fn is_awaited(payment: &Payment, by: ChangePayment) -> bool {
+    payment.kind() == Some(PaymentKind::Proration) && payment.period_start() == Some(by.at)
 }
 
 /// A record with the start of the running period. `None` if the period need not be paid for.

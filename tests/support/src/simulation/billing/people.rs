@@ -2,10 +2,12 @@
 
 use subscription_core::billing::Policy;
 use subscription_core::events::Actor;
-use subscription_core::{ManagedBy, SubscriptionStatus};
+use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::{ManagedBy, PaymentStatus, SubscriptionStatus};
 
 use super::invariants::ensure;
-use super::life::{Life, Written};
+use super::life::{Life, PeriodStart as _, Written, is_awaited};
+use crate::billing::amounts::credit;
 
 fn by_user(written: &Written) -> bool {
     matches!(written.event.actor, Some(Actor::User(_)))
@@ -25,7 +27,8 @@ pub(super) fn people_move_their_own(life: &Life, _: &Policy) -> Result<(), Strin
 /// What the seller chose stays when a user cancels or resumes: a scheduled change, an end, a cancellation.
 pub(super) fn sellers_schedule_survives(life: &Life, _: &Policy) -> Result<(), String> {
     let scheduled = |written: &Written| {
-        written.subscription.billing.as_ref().and_then(|billing| billing.scheduled_change)
+        let billing = written.subscription.billing.as_ref()?;
+        billing.scheduled_change.filter(|it| !matches!(it, ScheduledChange::ByUser { .. }))
     };
     let mut is_cancelled_by_seller = false;
     for (before, after) in life.pairs() {
@@ -44,6 +47,53 @@ pub(super) fn sellers_schedule_survives(life: &Life, _: &Policy) -> Result<(), S
         let cancels = is_cancelled && !was_cancelled && on_clock;
         is_cancelled_by_seller =
             is_cancelled && (is_cancelled_by_seller || cancels && !by_user(after));
+    }
+    Ok(())
+}
+
+/// A change of plan by a user is made when it was paid, by money or by credit, and not before. Until then, and if it is
+/// not paid, terms and period stay as they are. Its payment ends with it, and waits for 23 hours at most.
+pub(super) fn more_access_only_for_money(life: &Life, _: &Policy) -> Result<(), String> {
+    for (before, after) in life.pairs() {
+        let was = &before.subscription;
+        let is = &after.subscription;
+        let wrong = |what: &str| format!("version {} {what}", is.version);
+        let same_terms = was.terms() == is.terms();
+        let Some((terms, payment)) = before.awaited() else {
+            let is_paid = credit(is) < credit(was);
+            ensure(same_terms || !by_user(after) || is_paid, || wrong("is not paid"))?;
+            continue;
+        };
+        let mut its = after.payments.iter().filter(|paid| is_awaited(paid, payment));
+        if its.any(|paid| paid.status == PaymentStatus::Succeeded) {
+            ensure(is.terms() == Some(terms), || wrong("is paid, and has other terms"))?;
+            continue;
+        }
+        let same_period = was.period_start() == is.period_start() && was.renews_at == is.renews_at;
+        ensure(same_terms && same_period, || wrong("is changed without payment"))?;
+        let is_dropped = after.awaited().is_none() && !life.deleted;
+        // A payment that is being processed may fail later.
+        let left = life.awaited_payment(payment);
+        let is_open = left.is_some_and(|left| left.status == PaymentStatus::Pending);
+        ensure(!is_dropped || !is_open, || wrong("leaves its payment open"))?;
+    }
+    let Some(last) = life.versions.last().filter(|_| !life.deleted) else { return Ok(()) };
+    let Some((_, payment)) = last.awaited() else { return Ok(()) };
+    let is_pending = life
+        .awaited_payment(payment)
+        .is_some_and(|payment| payment.status == PaymentStatus::Pending);
+    let lapses_at = last.subscription.billing.as_ref().and_then(|billing| billing.lapses_at);
+    ensure(!is_pending || lapses_at.is_some(), || "a payment is waited for without end".into())
+}
+
+/// No change by a user adds credit.
+pub(super) fn people_never_gain_credit(life: &Life, _: &Policy) -> Result<(), String> {
+    for (before, after) in life.pairs() {
+        let is_theirs = by_user(after) || before.awaited().is_some() && after.awaited().is_none();
+        let gains = credit(&after.subscription) > credit(&before.subscription);
+        ensure(!is_theirs || !gains, || {
+            format!("version {} gives credit", after.subscription.version)
+        })?;
     }
     Ok(())
 }

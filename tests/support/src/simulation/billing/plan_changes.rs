@@ -3,16 +3,18 @@
 
 use std::time::Duration;
 
+use subscription_core::events::Actor;
 use subscription_core::subscriptions::AgreedQuote;
 use subscription_core::{
     BillingCycle, Clock as _, Effective, Error, ManagedBy, PaymentChanges, PaymentStatus,
     PlanChange, PlanChanges, Quantity, Quote, Subscription, SubscriptionId, SubscriptionStatus,
-    Version,
+    UserId, Version,
 };
+use uuid::Uuid;
 
 use super::executions::{Execution, Meanwhile};
 use super::life::Life;
-use super::world::{BillingSimulation, PLANS, amount};
+use super::world::{BillingSimulation, ChangedBy, PLANS, USERS, amount};
 
 impl BillingSimulation {
     /// Makes a preview, lets something happen, and executes the change. The execution may name the previewed quote.
@@ -22,11 +24,23 @@ impl BillingSimulation {
             self.pay(id).await;
         }
         let mut change = self.random_change(id);
+        let mut billing = self.billing.clone();
+        let user = self.lives.0.get(&id).and_then(Life::now).map(|now| now.user_id);
+        if let Some(user) =
+            user.filter(|_| self.changed_by != ChangedBy::Seller && self.rng.percent(60))
+        {
+            self.change_as_a_stranger(id, user, &change).await;
+            let plan = change.subscription_plan_id;
+            change = PlanChange::default();
+            change.subscription_plan_id = plan;
+            change.user_id = Some(user).filter(|_| self.changed_by == ChangedBy::Users);
+            billing = billing.by(Actor::User(user));
+        }
         let preview = self.billing.preview_plan_change(id, &change).await;
         self.note(format!("preview {id} {change:?}"), &preview);
         let mut meanwhile = self.think(&change).await;
         if let Ok(quote) = preview.as_ref()
-            && self.rng.percent(70)
+            && (change.user_id.is_some() || self.rng.percent(70))
         {
             change = change.as_quoted(quote);
             if self.rng.percent(10) {
@@ -36,7 +50,7 @@ impl BillingSimulation {
         }
         self.collect();
         let before = self.version(id);
-        let changed = self.billing.change_plan(id, &change).await;
+        let changed = billing.change_plan(id, &change).await;
         self.note(format!("change {id} {change:?}"), &changed);
         let preview = match preview {
             Ok(quote) => Some(Ok(quote)),
@@ -47,6 +61,24 @@ impl BillingSimulation {
         if is_changed && self.rng.percent(30) {
             self.change_by_an_old_quote(id).await;
         }
+    }
+
+    /// Another user tries the change.
+    async fn change_as_a_stranger(
+        &mut self,
+        id: SubscriptionId,
+        owner: UserId,
+        change: &PlanChange,
+    ) {
+        let stranger = UserId::from(Uuid::from_u128(USERS + 1));
+        let mut change = change.clone();
+        change.user_id = Some(if self.checks_owners { stranger } else { owner });
+        let quote = self.billing.preview_plan_change(id, &change).await;
+        self.note(format!("a stranger's preview {id}"), &quote);
+        let Ok(quote) = quote else { return };
+        let billing = self.billing.by(Actor::User(stranger));
+        let changed = billing.change_plan(id, &change.as_quoted(&quote)).await;
+        self.note(format!("a stranger's change {id}"), &changed);
     }
 
     /// A downgrade with a quote from before the last change. It requests no payment.

@@ -29,7 +29,7 @@ use crate::simulation::invariants::Broken;
 use crate::simulation::world::{Failure, service_over};
 
 const LOG_MAX: usize = 20;
-const USERS: u128 = 12;
+pub(super) const USERS: u128 = 12;
 
 /// A plan: slug, price, currency, cycle, trial.
 type PlanRow =
@@ -58,6 +58,16 @@ pub struct Ran {
     pub changes: BTreeSet<&'static str>,
 }
 
+/// Who changes the plans of subscriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChangedBy {
+    Seller,
+    /// The seller and the users.
+    Users,
+    /// The same, but a planted fault treats the changes of users as the seller's.
+    UsersAsSeller,
+}
+
 /// One run of the simulation.
 #[derive(Debug)]
 pub struct BillingSimulation {
@@ -79,7 +89,8 @@ pub struct BillingSimulation {
     /// False if a planted fault makes previews endless.
     pub(super) changes_plans: bool,
     /// False if a planted fault lets users change the subscriptions of others.
-    checks_owners: bool,
+    pub(super) checks_owners: bool,
+    pub(super) changed_by: ChangedBy,
     log: VecDeque<String>,
     met: BTreeSet<&'static str>,
 }
@@ -90,6 +101,11 @@ impl BillingSimulation {
         Self::with(store, seed, None).await
     }
 
+    /// Creates a business whose users change their plans themselves.
+    pub async fn of_people(store: Arc<dyn Store>, seed: u64) -> Self {
+        Self { changed_by: ChangedBy::Users, ..Self::with(store, seed, None).await }
+    }
+
     /// Creates a business with a planted fault. Only the invariant `checked` is checked, and it must find the fault.
     pub async fn broken(fault: Fault, checked: &'static str, seed: u64) -> Self {
         let (inner, breakage) = (MemoryStore::default(), Breakage::AsksTwice);
@@ -98,7 +114,12 @@ impl BillingSimulation {
         } else {
             Arc::new(inner)
         };
-        Self { checked: Some(checked), ..Self::with(store, seed, Some(fault)).await }
+        let changed_by = match checked {
+            _ if fault == Fault::ChangesAsSeller => ChangedBy::UsersAsSeller,
+            "more_access_only_for_money" | "people_never_gain_credit" => ChangedBy::Users,
+            _ => ChangedBy::Seller,
+        };
+        Self { checked: Some(checked), changed_by, ..Self::with(store, seed, Some(fault)).await }
     }
 
     async fn with(store: Arc<dyn Store>, seed: u64, fault: Option<Fault>) -> Self {
@@ -149,6 +170,7 @@ impl BillingSimulation {
             touched: BTreeSet::new(),
             changes_plans: !fault.is_some_and(Fault::is_endless),
             checks_owners: fault != Some(Fault::IgnoresOwners),
+            changed_by: ChangedBy::Seller,
             log: VecDeque::new(),
             met: BTreeSet::new(),
         }
