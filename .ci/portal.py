@@ -1,5 +1,6 @@
 """The page of examples/portal in Chromium, with links of a server whose clock is turned: each section, each dialog, what
-the keyboard reaches, what a link that is no longer valid shows, and what its policy forbids.
+the keyboard reaches, what a change of plan says of money, what a link that is no longer valid shows, and what its policy
+forbids.
 
     python .ci/portal.py target/debug/subscription-http [folder]    # the folder gets pictures of the page
 """
@@ -38,24 +39,38 @@ def the_policy_fits_the_file():
         assert word not in text, word
 
 
-class Shop:
-    """A business on a server with a clock of its own, and the page under two addresses: as the guide says, and without the
-    header against frames."""
+def page_of(base, plans="", client="web", back="/"):
+    """The page with the settings of a business."""
+    page = FILE.read_text()
+    for there, here in (("http://127.0.0.1:8080", base), ('name="back" content="/"', f'name="back" content="{back}"'),
+                        ('name="plans" content=""', f'name="plans" content="{plans}"'),
+                        ('name="client" content=""', f'name="client" content="{client}"')):
+        assert page.count(there) == 1, there
+        page = page.replace(there, here)
+    return page
 
-    def __init__(self, base, origin):
+
+class Shop:
+    """A business on a server with a clock of its own, and the page under its addresses: as the guide says, without the header
+    against frames, and with other plans than those that people may change to."""
+
+    def __init__(self, base, origin, offered=""):
         self.base, self.origin, self.link_of = base, origin, None
-        page = FILE.read_text()
-        for there, here in (("http://127.0.0.1:8080", base), ('name="back" content="/"', f'name="back" content="{origin}/account"')):
-            assert page.count(there) == 1, there
-            page = page.replace(there, here)
         kind = "text/html; charset=utf-8"
+        page = page_of(base, offered, back=f"{origin}/account")
         Page.FILES["/portal"] = (kind, page, ("content-security-policy", "frame-ancestors 'none'"))
         Page.FILES["/without-header"] = (kind, page)
+        for path, plans in (("/no-plans", ""), ("/own-plan", "team"), ("/wrong-plans", "pro gone closed tokyo"), ("/closed-plans", "closed")):
+            Page.FILES[path] = (kind, page_of(base, plans))
         plan = {"name": MARKUP, "slug": "pro", "price": "19.90", "currency": "EUR", "billing_cycle": "monthly", "trial_period": None}
         self.pro = self.post("/subscription-plans", plan)["id"]
         self.team = self.post("/subscription-plans", plan | {"name": "Team", "slug": "team", "price": "30"})["id"]
         yen = {"name": "Tokyo", "slug": "tokyo", "price": "1500", "currency": "JPY", "billing_cycle": "P18M", "trial_period": "P14D"}
         self.yen = self.post("/subscription-plans", yen)["id"]
+        self.basic = self.post("/subscription-plans", plan | {"name": "Basic", "slug": "basic", "price": "10"})["id"]
+        self.year = self.post("/subscription-plans", plan | {"name": "Year", "slug": "year", "price": "290", "billing_cycle": "yearly"})["id"]
+        self.post("/subscription-plans", plan | {"name": "Closed", "slug": "closed"})
+        api(base, "PUT", "/subscription-plans/closed", {"is_active": False})
 
     def post(self, path, body=None):
         return api(self.base, "POST", path, body)
@@ -65,6 +80,13 @@ class Shop:
 
     def subscribe(self, user, plan, **more):
         return self.post("/subscriptions", {"user_id": user, "subscription_plan_id": plan, **more})["id"]
+
+    def payment(self, subscription):
+        """The newest payment."""
+        return api(self.base, "GET", f"/subscriptions/{subscription}/payments?limit=1")["data"][0]
+
+    def plan_of(self, subscription):
+        return api(self.base, "GET", f"/subscriptions/{subscription}")["subscription_plan_id"]
 
     def link(self, user):
         return self.post(f"/users/{user}/portal-links")["url"]
@@ -125,9 +147,10 @@ def nothing_yet_and_where_the_token_goes(browser, shop):
         assert page.evaluate("history.length") == 2, "a new tab, and the page"
         assert page.evaluate("Object.keys(sessionStorage) + document.cookie + Object.keys(localStorage)") == "portal"
         assert page.evaluate("sessionStorage.portal").startswith("spt_")
-        page.on("request", lambda request: seen.append((request.url, request.all_headers())))
+        page.on("request", lambda request: seen.append(request))
         page.reload()
         sees(page, "Your plan", "You have no subscription.")
+        seen = [(request.url, request.all_headers()) for request in seen]
         calls = [headers for url, headers in seen if url.startswith(shop.base)]
         assert len(calls) == 2 and all("referer" not in headers and "cookie" not in headers for _, headers in seen), seen
         assert not any("spt_" in url for url, _ in seen), seen
@@ -304,6 +327,303 @@ def what_cannot_be_read_is_said(browser, shop):
         assert focus(page) == "Payments", focus(page)
 
 
+# The server names the price of a change in a refusal, which a browser reports on its console.
+QUOTE = "status of 409"
+# Half of February is left: 15.00 of Team's 30, 9.95 of Pro's 19.90, 5.00 of Basic's 10.
+UPGRADE = ["Team until 1 March 2030", "€15.00", f"Unused part of {MARKUP}", "-€9.95", "To pay now", "€5.05"]
+BEING_PAID = f"Your change to Team is being paid: €5.05. If that fails, you stay on {MARKUP}."
+
+
+def notice(page):
+    return page.locator("#notice[aria-live=polite]")
+
+
+def asks(page, to):
+    """Chooses another plan, and returns the question that names its price."""
+    page.get_by_role("button", name="Change plan").click()
+    page.get_by_role("radio", name=to).check()
+    page.get_by_role("button", name="Continue").click()
+    question = page.get_by_role("dialog", name=f"Change to {to}?")
+    question.wait_for()
+    return question
+
+
+def amounts(question):
+    return question.locator("dt, dd").all_inner_texts()
+
+
+def an_upgrade_that_is_paid(browser, shop, user, subscription):
+    with opened(browser, shop, user, [QUOTE]) as page:
+        sees(page, "Your plan", "Active", "€19.90 a month")
+        page.get_by_role("button", name="Change plan").click()
+        dialog = page.get_by_role("dialog", name=f"Change {MARKUP} to which plan?")
+        dialog.wait_for()
+        assert dialog.locator("label").all_inner_texts() == ["Team\n€30.00 a month", "Basic\n€10.00 a month", "Year\n€290.00 a year"]
+        sound(page, "choice")
+        page.get_by_role("button", name="Continue").click()
+        question = page.get_by_role("dialog", name="Change to Team?")
+        question.get_by_text("Team: €30.00 a month.").wait_for()
+        assert amounts(question) == UPGRADE, amounts(question)
+        question.get_by_text(f"The plan changes when this is paid. If that fails, you stay on {MARKUP}.").wait_for()
+        question.get_by_text("The next charge is €30.00 on 1 March 2030.").wait_for()
+        assert question.get_by_text("discount").count() == 0
+        sound(page, "price")
+        keys = []
+        page.on("request", lambda request: keys.append(request.headers.get("idempotency-key")) if request.method == "POST" else None)
+        page.get_by_role("button", name="Change and pay €5.05").click()
+        notice(page).get_by_text(BEING_PAID).wait_for()
+        sees(page, "Your plan", MARKUP, "Active", BEING_PAID)
+        sees(page, "Open payment", "€5.05", BEING_PAID)
+        assert page.get_by_role("button", name="Change plan").count() == 0
+        assert page.locator("main img, main b, dialog img, dialog b").count() == 0
+        sound(page, "being-paid")
+        payment = shop.payment(subscription)
+        assert (payment["kind"], payment["status"], payment["amount"]) == ("proration", "pending", "5.05"), payment
+        assert len(keys) == 1 and len(keys[0]) == 36, keys
+        assert shop.plan_of(subscription) == shop.pro
+        shop.report("succeeded")
+        page.reload()
+        page.get_by_role("heading", name="Team").wait_for()
+        sees(page, "Next charge", "€30.00", "Team: on 1 March 2030")
+        sees(page, "Open payment", "No payment is open.")
+        sees(page, "Payments", "Team, change of plan", "€5.05")
+        assert page.get_by_text("is being paid").count() == 0
+    assert shop.plan_of(subscription) == shop.team
+
+
+def an_upgrade_that_fails(browser, shop, user, subscription):
+    with opened(browser, shop, user, [QUOTE]) as page:
+        assert amounts(asks(page, "Team")) == UPGRADE
+        page.get_by_role("button", name="Change and pay €5.05").click()
+        sees(page, "Open payment", BEING_PAID)
+        # A cancellation leaves the payment open, and does not say that nothing changes until the last day.
+        page.get_by_role("button", name="Cancel Pro").click()
+        page.get_by_role("dialog").get_by_text("Your last day is 1 March 2030. Your change of plan still happens if it is paid").wait_for()
+        page.get_by_role("button", name="Cancel the plan").click()
+        sees(page, "Your plan", "Cancelled")
+        sees(page, "Open payment", "€5.05", f"For {MARKUP}, change of plan. It is due")
+        page.get_by_role("button", name="Resume Pro").click()
+        page.get_by_role("button", name="Resume the plan").click()
+        sees(page, "Your plan", "Active", BEING_PAID)
+        shop.report("failed")
+        page.reload()
+        sees(page, "Your plan", "Active", "€19.90 a month", "It renews on 1 March 2030.")
+        sees(page, "Next charge", "€19.90")
+        sees(page, "Open payment", "No payment is open.")
+        row = page.get_by_role("row", name=f"{MARKUP}, change of plan")
+        row.get_by_text("Cancelled").wait_for()
+        assert page.get_by_role("button", name="Change plan").count() == 1
+        sound(page, "change-failed")
+    assert shop.plan_of(subscription) == shop.pro and shop.payment(subscription)["status"] == "canceled"
+
+
+def a_downgrade_that_is_dropped_by_keyboard(browser, shop, user, subscription):
+    with opened(browser, shop, user, [QUOTE] * 2) as page:
+        press = page.keyboard.press
+        sees(page, "Your plan", "Active")
+        for expected in ("Back", "Change plan Team"):
+            press("Tab")
+            assert focus(page) == expected, focus(page)
+        choice = page.get_by_role("dialog", name="Change Team to which plan?")
+        question = page.get_by_role("dialog", name="Change to Basic?")
+        press("Enter")
+        choice.wait_for()
+        press("Escape")
+        choice.wait_for(state="hidden")
+        assert focus(page) == "Change plan Team", focus(page)
+        for leaves in (True, False):
+            press("Enter")
+            choice.wait_for()
+            assert page.evaluate("document.activeElement === document.querySelector('dialog input:checked')")
+            for key, chosen in (("ArrowDown", "Year"), ("ArrowUp", "Basic")):
+                press(key)
+                assert page.get_by_role("radio", name=chosen).is_checked(), chosen
+            press("Tab")
+            assert focus(page) == "Continue"
+            press("Enter")
+            question.get_by_text("On 1 March 2030 it changes to Basic: €10.00 a month. Until then nothing changes, and nothing").wait_for()
+            question.get_by_text("The next charge is €10.00 on 1 March 2030.").wait_for()
+            assert question.locator("dl").count() == 0 and focus(page) == "Keep the plan", focus(page)
+            if leaves:
+                sound(page, "downgrade")
+                press("Enter")
+                question.wait_for(state="hidden")
+                assert focus(page) == "Change plan Team", focus(page)
+                sees(page, "Next charge", "€30.00", "Team: on 1 March 2030")
+        press("Shift+Tab")
+        assert focus(page) == "Change the plan"
+        press("Enter")
+        notice(page).get_by_text("On 1 March 2030 it changes to Basic: €10.00 a month.").wait_for()
+        sees(page, "Your plan", "It renews on 1 March 2030.", "On 1 March 2030 it changes to Basic: €10.00 a month.")
+        sees(page, "Next charge", "€10.00", "Basic: on 1 March 2030")
+        sees(page, "Open payment", "No payment is open.")
+        page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'Keep my plan Team'")
+        sound(page, "downgrade-planned")
+        press("Enter")
+        dialog = page.get_by_role("dialog", name="Keep Team?")
+        dialog.get_by_text("Your change to Basic is dropped.", exact=True).wait_for()
+        assert focus(page) == "Leave the change"
+        sound(page, "keep")
+        press("Shift+Tab")
+        assert focus(page) == "Keep my plan"
+        press("Enter")
+        notice(page).get_by_text("You stay on Team.").wait_for()
+        page.wait_for_function("document.activeElement.getAttribute('aria-label') === 'Change plan Team'")
+        sees(page, "Next charge", "€30.00", "Team: on 1 March 2030")
+        assert section(page, "Your plan").get_by_text("it changes to").count() == 0
+    assert api(shop.base, "GET", f"/subscriptions/{subscription}")["scheduled_change"] is None
+
+
+def another_cycle_and_a_change_that_is_dropped(browser, shop, user, subscription):
+    with opened(browser, shop, user, [QUOTE] * 3) as page:
+        question = asks(page, "Year")
+        assert amounts(question) == ["Year until 15 February 2031", "€290.00", "Unused part of Team", "-€15.00", "To pay now", "€275.00"]
+        question.get_by_text("The next charge is €290.00 on 15 February 2031.").wait_for()
+        page.get_by_role("button", name="Change and pay €275.00").click()
+        sees(page, "Your plan", "Your change to Year is being paid: €275.00.")
+        page.get_by_role("button", name="Keep my plan").click()
+        page.get_by_role("dialog", name="Keep Team?").get_by_text("Your change to Year is dropped, and its payment is cancelled.").wait_for()
+        page.get_by_role("dialog").get_by_role("button", name="Keep my plan").click()
+        notice(page).get_by_text("You stay on Team.").wait_for()
+        sees(page, "Open payment", "No payment is open.")
+        assert shop.payment(subscription)["status"] == "canceled"
+        # The money is on its way before the person drops the next change.
+        asks(page, "Year")
+        page.get_by_role("button", name="Change and pay €275.00").click()
+        page.get_by_role("button", name="Keep my plan").click()
+        shop.report("processing")
+        page.get_by_role("dialog").get_by_role("button", name="Keep my plan").click()
+        notice(page).get_by_text("A payment of this plan is not finished. (payment_open)").wait_for()
+        sees(page, "Your plan", "Your change to Year is being paid: €275.00.")
+        assert page.get_by_role("button", name="Keep my plan").count() == 0
+    payment = shop.payment(subscription)
+    api(shop.base, "PUT", f"/subscription-payments/{payment['id']}", {"status": "succeeded"})
+    assert shop.plan_of(subscription) == shop.year
+
+
+def credit_pays_and_a_discount_ends(browser, shop, user, subscription):
+    shop.post(f"/subscriptions/{subscription}/discount", {"percent": "20", "periods": 2})
+    api(shop.base, "PUT", f"/subscriptions/{subscription}", {"credit": "20"})
+    with opened(browser, shop, user, [QUOTE]) as page:
+        question = asks(page, "Team")
+        assert amounts(question) == [*UPGRADE[:4], "Your credit", "-€5.05", "To pay now", "€0.00"], amounts(question)
+        question.get_by_text("Your credit pays for it, and is then €14.95. The plan changes at once.").wait_for()
+        question.get_by_text("The next charge is €15.05 on 1 March 2030.").wait_for()
+        question.get_by_text("Your discount ends with the change.").wait_for()
+        sound(page, "credit")
+        page.get_by_role("button", name="Change the plan").click()
+        notice(page).get_by_text("Your plan is Team.").wait_for()
+        sees(page, "Your plan", "Team", "You have a credit of €14.95.")
+        sees(page, "Next charge", "€15.05")
+        assert section(page, "Your plan").get_by_text("Discount").count() == 0
+        assert focus(page) == "Change plan Team", focus(page)
+
+
+def a_price_that_changes_before_the_answer(browser, shop, user, subscription):
+    with opened(browser, shop, user, [QUOTE] * 4) as page:
+        assert amounts(asks(page, "Team")) == UPGRADE
+        api(shop.base, "PUT", "/subscription-plans/team", {"price": "36"})
+        page.get_by_role("button", name="Change and pay €5.05").click()
+        question = page.get_by_role("dialog", name="Change to Team?")
+        question.get_by_text("The price has changed.").wait_for()
+        question.get_by_text("The next charge is €36.00 on 1 March 2030.").wait_for()
+        assert amounts(question) == ["Team until 1 March 2030", "€18.00", *UPGRADE[2:5], "€8.05"], amounts(question)
+        assert focus(page) == "Keep the plan", focus(page)
+        assert shop.payment(subscription)["kind"] == "initial"
+        sound(page, "price-changed")
+        page.get_by_role("button", name="Change and pay €8.05").click()
+        notice(page).get_by_text("Your change to Team is being paid: €8.05.").wait_for()
+        assert shop.payment(subscription)["amount"] == "8.05"
+        page.get_by_role("button", name="Keep my plan").click()
+        page.get_by_role("dialog").get_by_role("button", name="Keep my plan").click()
+        notice(page).get_by_text("You stay on").wait_for()
+        api(shop.base, "PUT", "/subscription-plans/team", {"price": "30"})
+        # An answer that comes after the 15 minutes of a quote, whose numbers are the same.
+        asks(page, "Basic")
+        shop.turn("PT20M", "leave")
+        page.get_by_role("button", name="Change the plan").click()
+        question = page.get_by_role("dialog", name="Change to Basic?")
+        question.get_by_text("Please confirm it again.").wait_for()
+        assert question.get_by_text("The price has changed.").count() == 0
+        page.get_by_role("button", name="Change the plan").click()
+        sees(page, "Your plan", "On 1 March 2030 it changes to Basic: €10.00 a month.")
+
+
+def a_change_that_is_refused(browser, shop, user, subscription):
+    # A period that is not paid yet.
+    shop.turn("P14D", "leave")
+    with opened(browser, shop, user, ["status of 409"]) as page:
+        page.get_by_role("button", name="Change plan").click()
+        page.get_by_role("button", name="Continue").click()
+        notice(page).get_by_text("A payment of this plan is not finished. (payment_open)").wait_for()
+        assert focus(page) == "Change plan Team", focus(page)
+        assert page.locator("dialog[open]").count() == 0
+        sound(page, "refused")
+    shop.report("succeeded")
+    # A plan that the server does not offer, one in another currency, one that was closed, and one that was deleted.
+    with opened(browser, shop, user, ["status of 404", "status of 422"], path="/wrong-plans") as page:
+        page.get_by_role("button", name="Change plan").click()
+        page.get_by_role("radio").first.wait_for()
+        assert page.locator("dialog label").all_inner_texts() == [f"{MARKUP}\n€19.90 a month"]
+        page.get_by_role("button", name="Continue").click()
+        notice(page).get_by_text("You cannot change to this plan now. (validation_failed)").wait_for()
+    with opened(browser, shop, user, path="/closed-plans") as page:
+        page.get_by_role("button", name="Change plan").click()
+        notice(page).get_by_text("No other plan is offered at present.").wait_for()
+        assert focus(page) == "Change plan Team", focus(page)
+    for path in ("/no-plans", "/own-plan"):
+        with opened(browser, shop, user, path=path) as page:
+            sees(page, "Your plan", "Active")
+            assert page.get_by_role("button", name="Cancel Team").count() == 1
+            assert page.get_by_role("button", name="Change plan").count() == 0
+    # While the plans are read, the other buttons wait.
+    with opened(browser, shop, user, ["net::ERR_FAILED"]) as page:
+        held = []
+        page.route("**/subscription-plans/basic", lambda route: held.append(route))
+        with page.expect_request("**/subscription-plans/basic"):
+            page.get_by_role("button", name="Change plan").click()
+        page.get_by_role("button", name="Cancel Team").click()
+        assert page.locator("dialog[open]").count() == 0
+        held[0].abort()
+        notice(page).get_by_text("The server cannot be reached.").wait_for()
+
+
+def a_change_that_nobody_pays(browser, shop, user, subscription):
+    for scheme, width in (("light", 390), ("dark", 1000), ("dark", 390)):
+        with opened(browser, shop, user, [QUOTE], color_scheme=scheme, viewport={"width": width, "height": 800}) as page:
+            page.get_by_role("button", name="Change plan").click()
+            page.get_by_role("radio", name="Year").check()
+            sound(page, f"choice-{scheme}-{width}")
+            page.keyboard.press("Escape")
+            question = asks(page, "Year")
+            sound(page, f"price-{scheme}-{width}")
+            if (scheme, width) == ("dark", 390):
+                question.get_by_role("button", name="Change and pay").click()
+                sees(page, "Open payment", "Your change to Year is being paid: €280.06.")
+                sound(page, f"being-paid-{scheme}-{width}")
+    shop.turn("P1D", "leave")
+    with opened(browser, shop, user) as page:
+        sees(page, "Your plan", MARKUP, "Active")
+        sees(page, "Open payment", "No payment is open.")
+        sees(page, "Payments", "Cancelled")
+        assert page.get_by_text("is being paid").count() == 0
+    assert shop.plan_of(subscription) == shop.pro
+
+
+def changes_of_plan(browser, shop):
+    """Each of these has a person of its own, who has the plan since 1 February. Those that turn the clock are the last."""
+    flows = {an_upgrade_that_is_paid: shop.pro, an_upgrade_that_fails: shop.pro, a_downgrade_that_is_dropped_by_keyboard: shop.team,
+             another_cycle_and_a_change_that_is_dropped: shop.team, credit_pays_and_a_discount_ends: shop.pro,
+             a_price_that_changes_before_the_answer: shop.pro, a_change_that_nobody_pays: shop.pro, a_change_that_is_refused: shop.team}
+    people = [shop.person(flow.__name__) for flow in flows]
+    subscriptions = [shop.subscribe(user, plan) for user, plan in zip(people, flows.values())]
+    shop.report("succeeded")
+    # Fourteen days less five minutes, so that the amounts stay the same for ten minutes of these flows.
+    shop.turn("PT20155M")
+    for flow, user, subscription in zip(flows, people, subscriptions):
+        flow(browser, shop, user, subscription)
+
+
 def a_link_that_is_not_valid_shows_nothing(browser, shop):
     fay, gus = shop.person("fay"), shop.person("gus")
     shop.subscribe(fay, shop.team)
@@ -376,6 +696,8 @@ identity_issuer = "https://shop.example"
 identity_audience = "shop"
 identity_secret_file = "provider.secret"
 portal_url = "{origin}/portal"
+self_service = ["change_plan"]
+self_service_plans = ["team"]
 """
     (folder / "provider.secret").write_text("0123456789abcdef0123456789abcdef")
     (folder / "settings.toml").write_text(settings)
@@ -383,13 +705,30 @@ portal_url = "{origin}/portal"
     run(folder, *config, "key", "rotate")
     added = run(folder, *config, "client", "add", "--name", "backend", "--scope", "portal:write")
     backend = added.splitlines()[-1]
+    added = run(folder, *config, "client", "add", "--name", "shop", "--scope", "plans:write", "--scope", "subscriptions:write")
+    seller = added.splitlines()[-1]
+    added = run(folder, *config, "client", "add", "--public", "--name", "web", "--scope", "plans:read", "--origin", origin)
+    web = added.splitlines()[-1]
     with serving(folder, *config) as base:
-        text = FILE.read_text().replace("http://127.0.0.1:8080", base)
-        Page.FILES["/portal"] = ("text/html; charset=utf-8", text)
+        Page.FILES["/portal"] = ("text/html; charset=utf-8", page_of(base, "team", web))
+        Page.FILES["/unknown-client"] = ("text/html; charset=utf-8", page_of(base, "team", "nobody"))
         link = api(base, "POST", f"/users/{NOBODY}/portal-links", None, backend)["url"]
         with quiet_page(browser, [origin, base]) as page:
             page.goto(link)
             sees(page, "Your plan", "You have no subscription.")
+        # The plans are read with a public client. If it is refused, the link is still valid.
+        plan = {"name": "Solo", "slug": "solo", "price": "0", "currency": "EUR", "billing_cycle": "monthly"}
+        solo = api(base, "POST", "/subscription-plans", plan, seller)["id"]
+        api(base, "POST", "/subscription-plans", plan | {"name": "Team", "slug": "team", "price": "30"}, seller)
+        api(base, "POST", "/subscriptions", {"user_id": NOBODY, "subscription_plan_id": solo}, seller)
+        with quiet_page(browser, [origin, base], [QUOTE]) as page:
+            page.goto(link)
+            assert amounts(asks(page, "Team"))[1:] == ["€30.00", "To pay now", "€30.00"]
+        with quiet_page(browser, [origin, base], ["status of 401"]) as page:
+            page.goto(link.replace("/portal", "/unknown-client"))
+            page.get_by_role("button", name="Change plan").click()
+            notice(page).get_by_text("(client_unknown)").wait_for()
+            sees(page, "Your plan", "Solo", "Free")
         with quiet_page(browser, [elsewhere, base], ["CORS policy", "net::ERR_FAILED"] * 2) as page:
             page.goto(link.replace(origin, elsewhere))
             sees(page, "Your plan", "The server cannot be reached.")
@@ -419,6 +758,9 @@ def main():
                          what_cannot_be_read_is_said, other_sites_cannot_frame_it_and_markup_is_refused, a_payment_that_fails,
                          payments_page_by_page, a_link_that_is_not_valid_shows_nothing):
                 flow(browser, shop)
+        assert "spt_" not in (Path(folder) / "log").read_text()
+        with serving(Path(folder), *settings, "--self-service", "change_plan", "--self-service-plans", "team,basic,year") as base:
+            changes_of_plan(browser, Shop(base, origin, "team basic year"))
         assert "spt_" not in (Path(folder) / "log").read_text()
         production = Path(folder) / "production"
         production.mkdir()
