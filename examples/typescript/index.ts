@@ -51,7 +51,7 @@ export const AMOUNTS: ReadonlySet<string> = new Set(["price", "amount", "credit"
 export const BEARER = /^\/(me\/|authentication\/(user-logged-in|delete-my-account|tokens))/;
 export const CREATES: ReadonlySet<string> = new Set(["/subscription-plans", "/subscriptions", "/subscription-payments",
   "/subscriptions/{id}/cancel", "/subscriptions/{id}/resume", "/subscriptions/{id}/pause", "/subscriptions/{id}/change-plan", "/subscriptions/{id}/discount",
-  "/subscription-payments/{payment_id}/retry", "/webhook-endpoints"]);
+  "/me/subscriptions/{id}/change-plan", "/subscription-payments/{payment_id}/retry", "/webhook-endpoints"]);
 const [RETRIES_MAX, WAIT_SECONDS_MAX] = [3, 60];
 
 /** Engines without `source` (Node 20) give the number's own text, which is exact up to 15 significant digits. */

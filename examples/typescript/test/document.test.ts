@@ -10,7 +10,7 @@ import { AMOUNTS, BEARER, CREATES } from "../index.ts";
 import { PROGRAM, start } from "./server.ts";
 
 const folder = join(import.meta.dirname, "..");
-const text = execFileSync(PROGRAM, ["openapi", "--self-service", "cancel,resume", "--portal-url", "https://shop.example/"], { encoding: "utf8" });
+const text = execFileSync(PROGRAM, ["openapi", "--self-service", "cancel,resume,change_plan", "--portal-url", "https://shop.example/"], { encoding: "utf8" });
 const document = JSON.parse(text);
 const operations = Object.entries<Record<string, any>>(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
