@@ -38,20 +38,12 @@ impl FromStr for AllowedHost {
     type Err = BadHost;
 
     fn from_str(text: &str) -> Result<Self, BadHost> {
-        let bad = || BadHost(text.to_owned());
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Self { name: Name::Address(address.to_canonical()), port: None });
         }
-        let Host { name, port } = Host::of(text).ok_or_else(bad)?;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-        let name = match address(name) {
-            Some(address) => Name::Address(address),
-            None if !name.is_empty() && name.bytes().all(plain) => {
-                Name::Domain(name.to_ascii_lowercase().into())
-            }
-            None => return Err(bad()),
-        };
-        let port = port.map(str::parse).transpose().map_err(|_| bad())?;
+        let Host { name, port } = Host::of(text).ok_or_else(|| BadHost(text.to_owned()))?;
+        let domain = || Name::Domain(name.to_ascii_lowercase().into());
+        let name = address(name).map_or_else(domain, Name::Address);
         Ok(Self { name, port })
     }
 }
@@ -81,29 +73,38 @@ impl AllowedHost {
             Name::Address(ip) => address(host.name) == Some(*ip),
             Name::Domain(name) => name.eq_ignore_ascii_case(host.name),
         };
-        let is_port = |port: u16| host.port.is_some_and(|text| text.parse() == Ok(port));
-        is_named && self.port.is_none_or(is_port)
+        is_named && (self.port.is_none() || self.port == host.port)
     }
 }
 
 /// A host, as it is written in a request.
 #[derive(Clone, Copy)]
-struct Host<'h> {
+pub(super) struct Host<'h> {
     /// The name or address; an IPv6 address is in brackets.
     name: &'h str,
-    port: Option<&'h str>,
+    port: Option<u16>,
 }
 
 impl<'h> Host<'h> {
-    fn of(text: &'h str) -> Option<Self> {
-        let end = if text.starts_with('[') { text.find(']')? + 1 } else { 0 };
-        let colon = text.get(end..)?.find(':').map(|at| end + at);
-        let (name, port) = match colon {
-            Some(at) => (text.get(..at)?, text.get(at + 1..)),
-            None => (text, None),
+    /// Reads a host with or without a port; `None` if it is malformed.
+    pub(super) fn of(text: &'h str) -> Option<Self> {
+        let (name, port) = match text.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, port),
+            Some(_) | None => (text, ""),
         };
         let name = name.strip_suffix('.').unwrap_or(name);
-        Some(Self { name, port: port.filter(|port| !port.is_empty()) })
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let is_domain = !name.is_empty() && name.bytes().all(plain);
+        if !is_domain && address(name).is_none() {
+            return None;
+        }
+        let port = match port {
+            "" => None,
+            // The parser of numbers accepts a sign.
+            _ if port.starts_with('+') => return None,
+            _ => Some(port.parse().ok()?),
+        };
+        Some(Self { name, port })
     }
 
     fn is_loopback(self) -> bool {
@@ -120,6 +121,12 @@ fn address(name: &str) -> Option<IpAddr> {
     // Colons are allowed only in brackets, and brackets only around an IPv6 address.
     let ip: IpAddr = bare.unwrap_or(name).parse().ok()?;
     (ip.is_ipv6() == bare.is_some()).then(|| ip.to_canonical())
+}
+
+/// Parses an address with or without a port. An IPv6 address may be in brackets.
+pub(super) fn address_of(text: &str) -> Option<IpAddr> {
+    let bare = text.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    bare.or_else(|| address(Host::of(text)?.name))
 }
 
 /// The hosts that a server serves.
@@ -193,6 +200,7 @@ mod tests {
             "localhost",
             "LocalHost:8080",
             "localhost.",
+            "localhost:",
             "shop.localhost:1",
             "127.0.0.1",
             "127.9.8.7:65535",
@@ -216,9 +224,24 @@ mod tests {
             "::1",
             "[127.0.0.1]",
             "[::1",
+            "[::1]x",
+            "localhost::80",
+            "localhost:+80",
+            "localhost:65536",
+            "user@localhost",
             "",
         ] {
             assert!(!allowed(&hosts, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_read_with_a_port_and_in_brackets() {
+        for text in ["10.0.0.7", "10.0.0.7:80", "::ffff:10.0.0.7", "[::ffff:10.0.0.7]:80"] {
+            assert_eq!(address_of(text), "10.0.0.7".parse().ok(), "{text}");
+        }
+        for text in ["::1:", "[10.0.0.7]", "10.0.0.7:http", "proxy.example", ""] {
+            assert_eq!(address_of(text), None, "{text}");
         }
     }
 

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderName, Uri, Version};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::hosts::{self, Host};
 use crate::api::Refusal;
 use crate::api::input::bounds::{CLIENT_ID_CHARS_MAX, URI_BYTES_MAX};
 
@@ -63,10 +64,7 @@ pub(crate) fn framed(headers: &HeaderMap) -> bool {
 
 fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
-    let sound = |host: &http::HeaderValue| {
-        let host = host.to_str().ok().and_then(|host| host.parse().ok());
-        host.is_some_and(|host| is_sound(&host))
-    };
+    let sound = |host: &http::HeaderValue| host.to_str().is_ok_and(|host| Host::of(host).is_some());
     match (hosts.next(), hosts.next()) {
         (Some(host), None) if sound(host) => Ok(()),
         // HTTP/2 has the host in `:authority`.
@@ -75,25 +73,16 @@ fn check_host(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<(), Re
     }
 }
 
-/// True for a host with or without a port. The type `Authority` itself also accepts a user and an invalid port.
-fn is_sound(authority: &http::uri::Authority) -> bool {
-    let whole = authority.as_str();
-    let host = authority.host();
-    let port = whole.strip_prefix(host).map(|port| port.strip_prefix(':').unwrap_or(port));
-    !host.is_empty() && !whole.contains('@') && port.is_some_and(is_port)
-}
-
-/// True for a port or an empty text.
-fn is_port(port: &str) -> bool {
-    port.is_empty() || port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok()
-}
-
 /// The segments of a path. Each is percent-decoded once.
 pub(crate) fn segments(path: &str) -> Result<Vec<Cow<'_, str>>, Refusal> {
     let segments = path.split('/').skip(1).map(|segment| {
-        let text = percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?;
+        let text = if segment.contains('%') {
+            percent_decode_str(segment).decode_utf8().map_err(|_| Refusal::PathInvalid)?
+        } else {
+            Cow::Borrowed(segment)
+        };
         let dots = text == "." || text == "..";
-        if dots || text.contains(['/', '\\']) || text.chars().any(char::is_control) {
+        if dots || text.contains(|c: char| matches!(c, '/' | '\\') || c.is_control()) {
             return Err(Refusal::PathInvalid);
         }
         Ok(text)
@@ -157,7 +146,8 @@ pub(crate) fn origin(
     }
     let lines = headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
     let hops: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
-    let addresses = hops.iter().rev().take(HOPS_MAX).filter_map(|hop| address(hop));
+    let addresses =
+        hops.iter().rev().take(HOPS_MAX).filter_map(|hop| hosts::address_of(hop.trim()));
     let mut last = peer;
     for address in addresses {
         last = Some(address);
@@ -166,13 +156,4 @@ pub(crate) fn origin(
         }
     }
     last
-}
-
-/// Parses an address with or without a port.
-fn address(hop: &str) -> Option<IpAddr> {
-    let hop = hop.trim();
-    let bare = hop.parse().ok();
-    let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|socket| socket.ip());
-    let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
-    bare.or_else(with_port).or_else(bracketed).map(|ip: IpAddr| ip.to_canonical())
 }
