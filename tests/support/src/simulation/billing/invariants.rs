@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rust_decimal::Decimal;
 use subscription_core::billing::{Policy, next_action_at};
 use subscription_core::events::Change;
-use subscription_core::subscriptions::{ChangePayment, Terms};
 use subscription_core::{
     Amount, BillingCycle, ManagedBy, Payment, PaymentKind, PaymentStatus, Phase,
     SubscriptionStatus, Timestamp,
@@ -18,7 +17,7 @@ use super::discounts;
 use super::executions::{Moved, preview_is_execution};
 use super::life::{Life, PeriodStart as _, Written, is_awaited};
 use super::people;
-use crate::billing::amounts::{credit, of_change, of_period, unused};
+use crate::billing::amounts::{of_period, unused};
 use crate::simulation::invariants::Broken;
 
 /// The name of an invariant that is checked after the clock has advanced.
@@ -67,50 +66,8 @@ pub fn check(life: &Life, policy: &Policy, only: Option<&str>) -> Result<(), Bro
     let checked = ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
     checked.into_iter().try_for_each(|(name, holds)| {
         holds(life, policy)
-            .map_err(|detail| Broken::new(name, format!("{detail}\n{}", story(life))))
+            .map_err(|detail| Broken::new(name, format!("{detail}\n{}", life.story())))
     })
-}
-
-/// A description of the life of a subscription in a few lines, for the message of a failure.
-fn story(life: &Life) -> String {
-    let mut lines: Vec<_> = life
-        .versions
-        .iter()
-        .map(|written| {
-            let Written { subscription, event, payments, .. } = written;
-            let paid: Vec<_> = payments
-                .iter()
-                .map(|payment| {
-                    let asked = payment.asked.as_deref();
-                    format!(
-                        "{} {} {} from {} due {} next {:?} attempt {:?}",
-                        payment.status,
-                        payment.amount,
-                        asked.map_or("", |asked| asked.kind.as_str()),
-                        asked.map_or(String::new(), |asked| asked.period_start.to_string()),
-                        asked.map_or(String::new(), |asked| asked.due_at.to_string()),
-                        asked.and_then(|asked| asked.next_attempt_at),
-                        asked.map(|asked| asked.attempt),
-                    )
-                })
-                .collect();
-            format!(
-                "v{} {} {:?} {:?} {} renews {:?} ends {:?} {:?} | {}",
-                subscription.version,
-                event.at,
-                event.actor,
-                event.change,
-                subscription.status,
-                subscription.renews_at,
-                subscription.ends_at,
-                subscription.billing,
-                paid.join("; "),
-            )
-        })
-        .collect();
-    let from = lines.len().saturating_sub(12);
-    lines.drain(..from);
-    lines.join("\n")
 }
 
 pub(super) fn ensure(holds: bool, wrong: impl FnOnce() -> String) -> Result<(), String> {
@@ -254,7 +211,7 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
             continue;
         };
         if let Some(awaited) = before.awaited().filter(|_| after.changes_plan()) {
-            ensure(is_as_quoted(life, before, after, awaited), || {
+            ensure(people::is_as_quoted(life, before, after, awaited), || {
                 format!("version {} is not as quoted", after.subscription.version)
             })?;
             continue;
@@ -297,28 +254,6 @@ fn money_adds_up(life: &Life, _: &Policy) -> Result<(), String> {
         })?;
     }
     Ok(())
-}
-
-/// True if a change of plan that was paid has moved what a change at once would have moved when it was quoted.
-fn is_as_quoted(
-    life: &Life,
-    before: &Written,
-    after: &Written,
-    awaited: (Terms, ChangePayment),
-) -> bool {
-    let (terms, payment) = awaited;
-    let Some(quoted) = life.before_waiting(awaited).map(|it| &it.subscription) else { return true };
-    let Some(charged) = of_change(quoted, &terms, payment.at) else { return false };
-    let paid = after.payments.iter().find(|paid| is_awaited(paid, payment));
-    let used = credit(quoted) - charged.credit;
-    let left = (credit(&before.subscription) - used).max(Decimal::ZERO);
-    let value = after.subscription.billing.as_ref().map(|billing| billing.period_value.value());
-    let start = if charged.restarts { Some(payment.at) } else { quoted.period_start() };
-    paid.is_some_and(|paid| paid.amount.value() == charged.amount)
-        && credit(&after.subscription) == left
-        && value == Some(charged.value)
-        && after.subscription.period_start() == start
-        && after.subscription.terms() == Some(terms)
 }
 
 /// Periods start and end on the grid of the anchor.

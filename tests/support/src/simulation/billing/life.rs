@@ -84,6 +84,48 @@ pub struct Life {
 }
 
 impl Life {
+    /// A description of the life of a subscription in a few lines, for the message of a failure.
+    pub fn story(&self) -> String {
+        let mut lines: Vec<_> = self
+            .versions
+            .iter()
+            .map(|written| {
+                let Written { subscription, event, payments, .. } = written;
+                let paid: Vec<_> = payments
+                    .iter()
+                    .map(|payment| {
+                        let asked = payment.asked.as_deref();
+                        format!(
+                            "{} {} {} from {} due {} next {:?} attempt {:?}",
+                            payment.status,
+                            payment.amount,
+                            asked.map_or("", |asked| asked.kind.as_str()),
+                            asked.map_or(String::new(), |asked| asked.period_start.to_string()),
+                            asked.map_or(String::new(), |asked| asked.due_at.to_string()),
+                            asked.and_then(|asked| asked.next_attempt_at),
+                            asked.map(|asked| asked.attempt),
+                        )
+                    })
+                    .collect();
+                format!(
+                    "v{} {} {:?} {:?} {} renews {:?} ends {:?} {:?} | {}",
+                    subscription.version,
+                    event.at,
+                    event.actor,
+                    event.change,
+                    subscription.status,
+                    subscription.renews_at,
+                    subscription.ends_at,
+                    subscription.billing,
+                    paid.join("; "),
+                )
+            })
+            .collect();
+        let from = lines.len().saturating_sub(12);
+        lines.drain(..from);
+        lines.join("\n")
+    }
+
     pub fn now(&self) -> Option<&Subscription> {
         self.versions.last().map(|written| &*written.subscription)
     }

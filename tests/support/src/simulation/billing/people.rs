@@ -1,13 +1,14 @@
 //! The invariants of what users do with their own subscriptions.
 
+use rust_decimal::Decimal;
 use subscription_core::billing::Policy;
 use subscription_core::events::Actor;
-use subscription_core::subscriptions::ScheduledChange;
+use subscription_core::subscriptions::{ChangePayment, ScheduledChange, Terms};
 use subscription_core::{ManagedBy, PaymentStatus, SubscriptionStatus};
 
 use super::invariants::ensure;
 use super::life::{Life, PeriodStart as _, Written, is_awaited};
-use crate::billing::amounts::credit;
+use crate::billing::amounts::{credit, of_change};
 
 fn by_user(written: &Written) -> bool {
     matches!(written.event.actor, Some(Actor::User(_)))
@@ -96,4 +97,26 @@ pub(super) fn people_never_gain_credit(life: &Life, _: &Policy) -> Result<(), St
         })?;
     }
     Ok(())
+}
+
+/// True if a change of plan that was paid has moved what a change at once would have moved when it was quoted.
+pub(super) fn is_as_quoted(
+    life: &Life,
+    before: &Written,
+    after: &Written,
+    awaited: (Terms, ChangePayment),
+) -> bool {
+    let (terms, payment) = awaited;
+    let Some(quoted) = life.before_waiting(awaited).map(|it| &it.subscription) else { return true };
+    let Some(charged) = of_change(quoted, &terms, payment.at) else { return false };
+    let paid = after.payments.iter().find(|paid| is_awaited(paid, payment));
+    let used = credit(quoted) - charged.credit;
+    let left = (credit(&before.subscription) - used).max(Decimal::ZERO);
+    let value = after.subscription.billing.as_ref().map(|billing| billing.period_value.value());
+    let start = if charged.restarts { Some(payment.at) } else { quoted.period_start() };
+    paid.is_some_and(|paid| paid.amount.value() == charged.amount)
+        && credit(&after.subscription) == left
+        && value == Some(charged.value)
+        && after.subscription.period_start() == start
+        && after.subscription.terms() == Some(terms)
 }

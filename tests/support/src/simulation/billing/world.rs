@@ -58,7 +58,7 @@ pub struct Ran {
     pub changes: BTreeSet<&'static str>,
 }
 
-/// Who changes the plans of subscriptions.
+/// The callers that change the plans of subscriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChangedBy {
     Seller,
