@@ -697,7 +697,7 @@ export interface paths {
         };
         /**
          * Get the link where a user pays for a plan
-         * @description The plan's `href` with the user's id in its query: `checkout[custom][user_id]` for Lemon Squeezy, `client_reference_id` for Stripe, `user_id` for other URLs. A buyer can edit the link, so an id that comes back from the provider does not prove who paid.
+         * @description The link is the plan's `href`, to which the service adds the user's id as a query parameter: `checkout[custom][user_id]` for Lemon Squeezy, `client_reference_id` for Stripe, `user_id` for other URLs. A buyer can edit the link, so an id that comes back from the provider does not prove who paid.
          */
         get: operations["getCheckoutLink"];
         put?: never;
@@ -777,7 +777,7 @@ export interface paths {
         };
         /**
          * Get the link where the signed-in user pays for a plan
-         * @description The plan's `href` with the user's id in its query.
+         * @description The link is the plan's `href`, to which the service adds the user's id as a query parameter.
          */
         get: operations["getMyCheckoutLink"];
         put?: never;
@@ -1803,7 +1803,7 @@ export interface components {
              * @description The number of further periods that the discount applies to; null: no limit.
              */
             periods_left: number | null;
-            /** @description True if the discount has reduced the current period. */
+            /** @description True if the discount has reduced the price of the current period. */
             applied: boolean;
         } | null;
         /** @description A part of an amount. */

@@ -113,7 +113,9 @@ impl OidcIdentities {
         match (self.known_key(id, now, false), fetched) {
             (Some(key), _) => Ok(key),
             (None, Ok(())) if self.has_keys() => {
-                tracing::info!("identity token rejected: the provider has no key with its id");
+                tracing::info!(
+                    "identity token rejected: the provider has no key with the key id (kid) that the token names"
+                );
                 Err(IdentityRefused::Rejected)
             }
             (None, Ok(())) => Err(IdentityRefused::Unavailable("no keys were received".into())),

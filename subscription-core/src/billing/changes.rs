@@ -48,7 +48,8 @@ fn take_over(after: &mut Subscription, policy: &Policy, now: Timestamp) -> Resul
     Ok(())
 }
 
-/// Ends the management by the clock, and clears all billing fields but those that `BillingState::released` returns.
+/// Removes the billing fields of a subscription that the clock no longer manages, except those that
+/// `BillingState::released` keeps.
 fn release(after: &mut Subscription) {
     after.billing = after.billing.take().and_then(|billing| billing.released().kept());
 }

@@ -104,7 +104,7 @@ named_enum! {
         PlanChanged = "plan_changed",
         /// The subscription paused, as scheduled.
         Paused = "paused",
-        /// Periods were skipped, because too many were missed.
+        /// Some periods got no payment, because more than `missed_periods_max` were due at once.
         PeriodsSkipped = "periods_skipped",
         /// A period started.
         PeriodStarted = "period_started",

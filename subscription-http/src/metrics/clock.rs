@@ -96,7 +96,7 @@ impl ClockMetrics {
         registry.register("clock_refused", help, self.refused.clone());
         let help = "How long a round of billing took";
         registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
-        let help = "Periods without a payment, because too many were missed";
+        let help = "Periods without a payment: more than missed_periods_max were due at once";
         registry.register("periods_skipped", help, self.periods_skipped.clone());
         let help = "Due payments without a reported result; at most 200 of each status";
         registry.register("payments_to_collect", help, self.to_collect.clone());

@@ -78,7 +78,7 @@ impl Shop {
         body
     }
 
-    /// What Ann sees: the plan, the coming plan with its date, the actions.
+    /// The response of `GET /me/subscriptions`: the plan, the coming plan with its date, the actions.
     async fn seen(&self) -> (String, Option<String>, Value) {
         let page = self.world.portal("GET", "/me/subscriptions", &self.link).await.json();
         let it = &page["data"][0];

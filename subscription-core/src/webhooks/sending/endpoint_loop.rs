@@ -1,5 +1,5 @@
-//! The loop that sends events to one endpoint. It makes at most one call of the store at a time; tries stay in flight
-//! during the call.
+//! The loop that sends events to one endpoint. It makes at most one call of the store at a time. HTTP requests that it
+//! has begun continue during this call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,10 @@ use crate::values::Timestamp;
 use crate::webhooks::Endpoint;
 use crate::webhooks::delivery::payload;
 
-/// How long a check of the endpoint's version is valid. After that the version is checked again before a try.
+/// How long a check of the endpoint's version is valid. After that the version is checked again before the next request
+/// to the endpoint.
 const CHECKED_FOR: Duration = Duration::from_millis(1_500);
-/// A try must begin within this time after the check, or it is not made.
+/// A request must begin within this time after the check, or it is not made.
 const BEGUN_WITHIN: Duration = Duration::from_secs(2);
 
 /// The reason why a loop ended.

@@ -295,7 +295,9 @@ impl Settings {
         for (flag, address) in self.listeners().filter(|(_, address)| address.port() != 0) {
             if let Some(other) = set.insert(address, flag) {
                 let hint = match (other, flag) {
-                    ("--listen", "--console") => "use --console on to serve the console there",
+                    ("--listen", "--console") => {
+                        "set --console to on to use the address of --listen"
+                    }
                     _ => "they need different addresses",
                 };
                 return Err(Failure(format!("{other} and {flag} are both {address}: {hint}")));

@@ -23,7 +23,7 @@ struct Fields<'a> {
     #[serde(borrow)] payment_intent: Option<&'a RawValue>,
 }
 
-/// The field of the event's object that names the object to fetch.
+/// The field of the event's object that has the id of the object to fetch from Stripe.
 #[derive(Clone, Copy)]
 enum Named {
     Id,
