@@ -15,8 +15,8 @@ use crate::plans::Plan;
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::as_text::written_as_text;
 use crate::values::{
-    EventId, FaultCode, InvalidValue, PaymentId, PlanId, SessionId, Slug, SubscriptionId,
-    Timestamp, UserId, Version,
+    EventId, InvalidValue, PaymentId, PlanId, SessionId, Slug, SubscriptionId, Timestamp, UserId,
+    Version,
 };
 
 /// An event: one change of one record.
@@ -332,7 +332,7 @@ impl FromStr for TypePattern {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
-        let refused = |message| Err(InvalidValue::new(FaultCode::NotAllowedValue, message));
+        let refused = |message| Err(InvalidValue::not_allowed(message));
         if text == "*" {
             return Ok(Self::LEDGER);
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::web_origin::WebOrigin;
 use crate::values::as_text::named_enum;
-use crate::values::{FaultCode, Faults, InvalidValue, Name, Slug, Timestamp, Version};
+use crate::values::{Faults, InvalidValue, Name, Slug, Timestamp, Version};
 
 named_enum! {
     /// A permission of a client.
@@ -150,12 +150,12 @@ fn check_calls(
     let mut faults = Faults::default();
     for scope in scopes.iter().filter(|scope| kind == ClientKind::Public && !scope.is_public()) {
         let message = format!("must not have {scope}: the client is public");
-        faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("scopes"));
+        faults.push(InvalidValue::not_allowed(message).at("scopes"));
     }
     if kind == ClientKind::Confidential && !origins.is_empty() {
         let message =
             "must be empty: the client is confidential, and a web page cannot keep its key secret";
-        faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("origins"));
+        faults.push(InvalidValue::not_allowed(message).at("origins"));
     }
     faults
 }
@@ -167,7 +167,7 @@ impl Client {
         let mut faults = check_calls(self.kind, &self.scopes, &self.origins);
         if self.kind == ClientKind::Public && !self.keys.is_empty() {
             let message = "must be empty: a public client has no keys";
-            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("keys"));
+            faults.push(InvalidValue::not_allowed(message).at("keys"));
         }
         faults.into_result()
     }

@@ -48,7 +48,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
         faults.push(fault);
     };
     let required = |field, message| InvalidValue::new(FaultCode::Required, message).at(field);
-    let out_of_range = |field, message| InvalidValue::new(FaultCode::OutOfRange, message).at(field);
+    let out_of_range = |field, message| InvalidValue::out_of_range(message).at(field);
     let price = subscription.price();
     let currency = subscription.currency();
     let renews_at = subscription.renews_at;

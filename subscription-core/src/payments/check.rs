@@ -2,7 +2,7 @@
 
 use super::input::period_faults;
 use super::{Payment, check_amount};
-use crate::values::{FaultCode, Faults, InvalidValue};
+use crate::values::{Faults, InvalidValue};
 
 impl Payment {
     /// Checks the rules between the fields of a payment that comes from an import. The service writes no
@@ -18,7 +18,7 @@ impl Payment {
         }
         if self.status.is_settled() && !self.settled {
             let message = format!("must be true: the status of the payment is {}", self.status);
-            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("settled"));
+            faults.push(InvalidValue::not_allowed(message).at("settled"));
         }
         faults.into_result()
     }

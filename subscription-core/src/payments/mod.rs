@@ -20,8 +20,8 @@ pub use crate::values::currency::Currency;
 
 use crate::plans::BillingCycle;
 use crate::values::{
-    Amount, ExternalId, Fault, FaultCode, Faults, Field, InvalidTransition, InvalidValue, Metadata,
-    PaymentId, SubscriptionId, Timestamp, Version,
+    Amount, ExternalId, Fault, Faults, Field, InvalidTransition, InvalidValue, Metadata, PaymentId,
+    SubscriptionId, Timestamp, Version,
 };
 
 /// A payment for a subscription.
@@ -197,7 +197,7 @@ impl Payment {
 /// Checks that the amount is more than 0.
 fn check_amount(amount: Amount) -> Result<(), Fault> {
     if amount.is_zero() {
-        let refused = InvalidValue::new(FaultCode::OutOfRange, "must be more than 0");
+        let refused = InvalidValue::out_of_range("must be more than 0");
         return Err(refused.at("amount"));
     }
     Ok(())
@@ -210,5 +210,5 @@ fn check(amount: Amount, currency: Currency) -> Result<(), Fault> {
 /// The fault of a `next_attempt_at` for a payment that cannot have one.
 fn only_failed() -> Fault {
     let message = "is only for a payment that has a kind and failed";
-    InvalidValue::new(FaultCode::NotAllowedValue, message).at("next_attempt_at")
+    InvalidValue::not_allowed(message).at("next_attempt_at")
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::str::FromStr;
 
+use crate::values::InvalidValue;
 use crate::values::as_text::written_as_text;
-use crate::values::{FaultCode, InvalidValue};
 
 /// The unit in which a cycle is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,7 +95,7 @@ impl BillingCycle {
             Ok(Self(Some((unit, count))))
         } else {
             let message = format!("must be from 1 to {max} in units of {letter}");
-            Err(InvalidValue::new(FaultCode::OutOfRange, message))
+            Err(InvalidValue::out_of_range(message))
         }
     }
 
@@ -135,7 +135,7 @@ impl FromStr for BillingCycle {
                 "must be one of {}, or an ISO 8601 duration of one unit such as P18M",
                 names.join(", ")
             );
-            Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+            Err(InvalidValue::not_allowed(message))
         })
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::{Deserialize, Serialize};
 
-use crate::values::{Amount, Currency, FaultCode, InvalidValue};
+use crate::values::{Amount, Currency, InvalidValue};
 
 /// A percentage: 0.01 to 100, with at most two digits after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ impl TryFrom<Amount> for Percent {
             return Ok(Self(amount));
         }
         let message = "must be from 0.01 to 100, with at most two digits after the point";
-        Err(InvalidValue::new(FaultCode::OutOfRange, message))
+        Err(InvalidValue::out_of_range(message))
     }
 }
 

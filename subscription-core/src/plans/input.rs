@@ -128,7 +128,7 @@ fn check_slug(slug: &Slug) -> Result<(), Fault> {
     if slug.as_str().parse::<PlanId>().is_err() {
         return Ok(());
     }
-    Err(InvalidValue::new(FaultCode::NotAllowedValue, "must not be a UUID").at("slug"))
+    Err(InvalidValue::not_allowed("must not be a UUID").at("slug"))
 }
 
 /// Checks the number of variants.

@@ -11,8 +11,7 @@ use uuid::Uuid;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::values::{
-    DocumentId, EmailKey, ExternalId, FaultCode, InvalidValue, Name, SubscriptionId, Timestamp,
-    UserId,
+    DocumentId, EmailKey, ExternalId, InvalidValue, Name, SubscriptionId, Timestamp, UserId,
 };
 use crate::with_fields;
 
@@ -40,7 +39,7 @@ impl PageLimit {
     pub fn new(limit: usize) -> Result<Self, InvalidValue> {
         match u16::try_from(limit) {
             Ok(limit @ 1..=200) => Ok(Self(limit)),
-            _ => Err(InvalidValue::new(FaultCode::OutOfRange, "must be from 1 to 200")),
+            _ => Err(InvalidValue::out_of_range("must be from 1 to 200")),
         }
     }
 

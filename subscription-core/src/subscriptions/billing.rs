@@ -9,7 +9,7 @@ use super::{Discount, Subscription, SubscriptionStatus};
 use crate::plans::BillingCycle;
 use crate::values::as_text::named_enum;
 use crate::values::decimal::whole_number;
-use crate::values::{Amount, Currency, FaultCode, HttpsUrl, InvalidValue, PlanId, Timestamp};
+use crate::values::{Amount, Currency, HttpsUrl, InvalidValue, PlanId, Timestamp};
 
 named_enum! {
     /// The party that changes the status of a subscription and starts its periods.
@@ -43,10 +43,7 @@ impl Quantity {
     pub fn new(number: u64) -> Result<Self, InvalidValue> {
         match u32::try_from(number) {
             Ok(number @ 1..=Self::MAX) => Ok(Self(number)),
-            _ => Err(InvalidValue::new(
-                FaultCode::OutOfRange,
-                format!("must be from 1 to {}", Self::MAX),
-            )),
+            _ => Err(InvalidValue::out_of_range(format!("must be from 1 to {}", Self::MAX))),
         }
     }
 

@@ -18,7 +18,7 @@ impl Subscription {
         }
         if self.is_active && self.blocked {
             let message = "must not be true: the subscription is blocked";
-            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("is_active"));
+            faults.push(InvalidValue::not_allowed(message).at("is_active"));
         }
         self.billing_faults(&mut faults);
         self.clock_faults(&mut faults);
@@ -41,12 +41,12 @@ impl Subscription {
         self.discount_fault(faults);
         if self.next_action_at().is_some() && !by_clock {
             let message = format!("must be null: managed_by is {}", self.managed_by);
-            let fault = InvalidValue::new(FaultCode::NotAllowedValue, message);
+            let fault = InvalidValue::not_allowed(message);
             faults.push(fault.at("next_action_at"));
         }
         if self.manage_url().is_some() && self.managed_by != ManagedBy::Provider {
             let message = format!("must be null: managed_by is {}", self.managed_by);
-            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("manage_url"));
+            faults.push(InvalidValue::not_allowed(message).at("manage_url"));
         }
     }
 
@@ -54,7 +54,7 @@ impl Subscription {
     pub(super) fn discount_fault(&self, faults: &mut Faults) {
         if self.discount().is_some() && self.managed_by != ManagedBy::Clock {
             let message = "is only for a subscription that the clock bills";
-            faults.push(InvalidValue::new(FaultCode::NotAllowedValue, message).at("discount"));
+            faults.push(InvalidValue::not_allowed(message).at("discount"));
         }
     }
 

@@ -110,7 +110,7 @@ impl NewDiscount {
 fn positive(json: &str) -> Result<Amount, InvalidValue> {
     let amount = amount(json)?;
     if amount.is_zero() {
-        return Err(InvalidValue::new(FaultCode::OutOfRange, "must be more than 0"));
+        return Err(InvalidValue::out_of_range("must be more than 0"));
     }
     Ok(amount)
 }
@@ -120,5 +120,5 @@ fn periods(json: &str) -> Result<u32, InvalidValue> {
         return Ok(periods);
     }
     let message = format!("must be from 1 to {PERIODS_MAX}, or null");
-    Err(InvalidValue::new(FaultCode::OutOfRange, message))
+    Err(InvalidValue::out_of_range(message))
 }

@@ -3,7 +3,7 @@
 use super::{
     BillingState, ManagedBy, Quantity, Subscription, SubscriptionChanges, trial_before_start,
 };
-use crate::values::{Amount, FaultCode, Faults, Field, InvalidValue};
+use crate::values::{Amount, Faults, Field, InvalidValue};
 
 fn differs<T: PartialEq>(change: Option<&T>, current: &T) -> bool {
     change.is_some_and(|change| change != current)
@@ -125,7 +125,7 @@ impl Subscription {
                 .for_each(|fault| faults.push(fault));
         }
         if billing.price.is_some_and(|price| price.times(self.quantity.get()).is_none()) {
-            let refused = InvalidValue::new(FaultCode::OutOfRange, Quantity::TOO_LARGE);
+            let refused = InvalidValue::out_of_range(Quantity::TOO_LARGE);
             faults.push(refused.at("quantity"));
         }
         if billing.trial_ends_at.is_some_and(|end| end <= self.starts_at) {
@@ -133,7 +133,7 @@ impl Subscription {
         }
         if billing.discount.is_some_and(|it| !it.is_sound(billing.currency)) {
             let message = "must fit the currency, and its periods must be null or 1 to 120, not fewer than used";
-            faults.push(InvalidValue::new(FaultCode::OutOfRange, message).at("discount"));
+            faults.push(InvalidValue::out_of_range(message).at("discount"));
         }
     }
 }

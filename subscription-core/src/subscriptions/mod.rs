@@ -33,7 +33,7 @@ pub use verbs::{Action, CancelInput, Effective, PauseInput};
 
 use crate::plans::BillingCycle;
 use crate::values::{
-    ExternalId, Fault, FaultCode, Faults, Field, InvalidTransition, InvalidValue, Metadata, PlanId,
+    ExternalId, Fault, Faults, Field, InvalidTransition, InvalidValue, Metadata, PlanId,
     SubscriptionId, Timestamp, UserId, Version,
 };
 
@@ -359,7 +359,7 @@ impl Subscription {
             // `true` removes a block in any status.
             Some(true) if grants || self.blocked => self.blocked = false,
             Some(true) => {
-                let refused = InvalidValue::new(FaultCode::NotAllowedValue, self.why_inactive(now));
+                let refused = InvalidValue::not_allowed(self.why_inactive(now));
                 return Err(refused.at("is_active"));
             }
             // If no access is granted anyway, `false` does not block: a caller that sends a record back as it was
@@ -385,7 +385,7 @@ impl Subscription {
         let Field::Value(ends_at) = changes.ends_at else { return None };
         let message = "must not be in the future: the subscription is over";
         (self.is_over(now) && ends_at > now && Some(ends_at) != self.ends_at)
-            .then(|| InvalidValue::new(FaultCode::OutOfRange, message).at("ends_at"))
+            .then(|| InvalidValue::out_of_range(message).at("ends_at"))
     }
 
     /// True if the subscription cannot be resumed: it has expired, or was cancelled and has ended.
@@ -421,13 +421,11 @@ fn before_start(
     [("renews_at", renews_at), ("ends_at", ends_at)]
         .into_iter()
         .filter(move |(_, time)| time.is_some_and(|time| time < starts_at))
-        .map(|(field, _)| {
-            InvalidValue::new(FaultCode::OutOfRange, "must not be before starts_at").at(field)
-        })
+        .map(|(field, _)| InvalidValue::out_of_range("must not be before starts_at").at(field))
 }
 
 /// The fault of a trial whose end is not after the start.
 fn trial_before_start() -> Fault {
     let message = "must be after starts_at";
-    InvalidValue::new(FaultCode::OutOfRange, message).at("trial_ends_at")
+    InvalidValue::out_of_range(message).at("trial_ends_at")
 }

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::faults::{FaultCode, InvalidValue};
+use super::faults::InvalidValue;
 
 /// The error for a text that is none of the allowed `names`.
 pub(crate) fn must_be_one_of(names: impl Iterator<Item = &'static str>) -> InvalidValue {
     let names: Vec<_> = names.collect();
     let message = format!("must be one of {}", names.join(", "));
-    InvalidValue::new(FaultCode::NotAllowedValue, message)
+    InvalidValue::not_allowed(message)
 }
 
 /// The bytes in hexadecimal digits, in lower case.

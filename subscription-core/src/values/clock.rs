@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
 
 use crate::values::as_text::written_as_text;
-use crate::values::faults::{FaultCode, InvalidValue};
+use crate::values::faults::InvalidValue;
 
 /// A moment in UTC, in whole microseconds, from 1970 to the end of 9999.
 ///
@@ -41,7 +41,7 @@ impl Timestamp {
             Ok(Self(micros))
         } else {
             let message = "must lie between the years 1970 and 9999 (UTC)";
-            Err(InvalidValue::new(FaultCode::OutOfRange, message))
+            Err(InvalidValue::out_of_range(message))
         }
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::values::as_text::written_as_text;
 use crate::values::decimal::Amount;
-use crate::values::faults::{Fault, FaultCode, InvalidValue};
+use crate::values::faults::{Fault, InvalidValue};
 
 /// A currency for payments: a code of ISO 4217 that is in use and has a smallest unit.
 ///
@@ -45,7 +45,7 @@ impl Currency {
         let digits = self.digits();
         if amount.fraction_digits() > digits {
             let message = format!("must have at most {digits} digits after the point in {self}");
-            return Err(InvalidValue::new(FaultCode::OutOfRange, message).at(field));
+            return Err(InvalidValue::out_of_range(message).at(field));
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl FromStr for Currency {
             .and_then(|code| Some(Self { code, digits: code.exponent()? }))
             .ok_or_else(|| {
                 let message = "must be the ISO 4217 code of a currency in use, such as USD";
-                InvalidValue::new(FaultCode::NotAllowedValue, message)
+                InvalidValue::not_allowed(message)
             })
     }
 }

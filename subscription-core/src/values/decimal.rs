@@ -68,7 +68,7 @@ impl Amount {
     fn out_of_range() -> InvalidValue {
         let message =
             "must be a number of at most 15 digits before the point and 6 after it, not negative";
-        InvalidValue::new(FaultCode::OutOfRange, message)
+        InvalidValue::out_of_range(message)
     }
 }
 
@@ -176,7 +176,7 @@ impl<const MAX: u64> Bounded<MAX> {
     }
 
     fn out_of_range() -> InvalidValue {
-        InvalidValue::new(FaultCode::OutOfRange, format!("must be from 0 to {MAX}"))
+        InvalidValue::out_of_range(format!("must be from 0 to {MAX}"))
     }
 }
 

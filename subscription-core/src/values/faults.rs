@@ -58,6 +58,16 @@ impl InvalidValue {
         Self { code: FaultCode::BadFormat, message: Cow::Borrowed(message) }
     }
 
+    /// A fault of the code [`FaultCode::NotAllowedValue`].
+    pub(crate) fn not_allowed(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(FaultCode::NotAllowedValue, message)
+    }
+
+    /// A fault of the code [`FaultCode::OutOfRange`].
+    pub(crate) fn out_of_range(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(FaultCode::OutOfRange, message)
+    }
+
     /// The kind of fault.
     pub const fn code(&self) -> FaultCode {
         self.code

@@ -84,26 +84,51 @@ impl ClockMetrics {
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let help = "1 if this instance leads: it does the background work";
-        registry.register("clock_leads", help, self.leads.clone());
-        let help = "How far this machine's clock is from the database's";
-        registry.register("clock_skew_seconds", help, self.skew_seconds.clone());
-        let help = "The longest wait of a due billing step";
-        registry.register("clock_lag_seconds", help, self.lag_seconds.clone());
-        let help = "Billing steps that were taken, by kind";
-        registry.register("clock_steps", help, self.steps.clone());
-        let help = "Billing steps that were not taken, because another write came first";
-        registry.register("clock_refused", help, self.refused.clone());
-        let help = "How long a round of billing took";
-        registry.register("clock_round_seconds", help, self.round_seconds.histogram.clone());
-        let help = "Periods without a payment: more than missed_periods_max were due at once";
-        registry.register("periods_skipped", help, self.periods_skipped.clone());
-        let help = "Due payments without a reported result; at most 200 of each status";
-        registry.register("payments_to_collect", help, self.to_collect.clone());
-        let help = "How long the oldest payment without a reported result has been due";
-        let oldest = self.to_collect_oldest_seconds.clone();
-        registry.register("payments_to_collect_oldest_seconds", help, oldest);
-        let help = "1 if billing is paused";
-        registry.register("billing_paused", help, self.billing_paused.clone());
+        registry.register(
+            "clock_leads",
+            "1 if this instance leads: it does the background work",
+            self.leads.clone(),
+        );
+        registry.register(
+            "clock_skew_seconds",
+            "How far this machine's clock is from the database's",
+            self.skew_seconds.clone(),
+        );
+        registry.register(
+            "clock_lag_seconds",
+            "The longest wait of a due billing step",
+            self.lag_seconds.clone(),
+        );
+        registry.register(
+            "clock_steps",
+            "Billing steps that were taken, by kind",
+            self.steps.clone(),
+        );
+        registry.register(
+            "clock_refused",
+            "Billing steps that were not taken, because another write came first",
+            self.refused.clone(),
+        );
+        registry.register(
+            "clock_round_seconds",
+            "How long a round of billing took",
+            self.round_seconds.histogram.clone(),
+        );
+        registry.register(
+            "periods_skipped",
+            "Periods without a payment: more than missed_periods_max were due at once",
+            self.periods_skipped.clone(),
+        );
+        registry.register(
+            "payments_to_collect",
+            "Due payments without a reported result; at most 200 of each status",
+            self.to_collect.clone(),
+        );
+        registry.register(
+            "payments_to_collect_oldest_seconds",
+            "How long the oldest payment without a reported result has been due",
+            self.to_collect_oldest_seconds.clone(),
+        );
+        registry.register("billing_paused", "1 if billing is paused", self.billing_paused.clone());
     }
 }

@@ -179,7 +179,7 @@ fn check_type(pattern: TypePattern) -> Result<TypePattern, InvalidValue> {
     never.map_or(Ok(pattern), |kind| {
         let message =
             format!("must not be a type of {kind} events: they are never sent to endpoints");
-        Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+        Err(InvalidValue::not_allowed(message))
     })
 }
 
@@ -203,7 +203,7 @@ fn first_event(json: &str) -> Result<FirstEvent, InvalidValue> {
         "start" => Ok(FirstEvent::Start),
         _ => {
             let message = "must be now, start or the sequence number of an event";
-            Err(InvalidValue::new(FaultCode::NotAllowedValue, message))
+            Err(InvalidValue::not_allowed(message))
         }
     }
 }
@@ -264,7 +264,7 @@ impl Resend {
         let one = fields.optional("sequence", sequence);
         let all = fields.optional("all", boolean);
         if all == Some(false) {
-            fields.note(InvalidValue::new(FaultCode::NotAllowedValue, "must be true").at("all"));
+            fields.note(InvalidValue::not_allowed("must be true").at("all"));
         }
         fields.finish(one.map(Self::One).or(all.map(|_| Self::All)))
     }
@@ -279,7 +279,7 @@ fn expect_one_of(fields: &mut Fields<'_>, [first, second]: [&'static str; 2]) {
         }
         [true, true] => {
             let message = format!("must not be sent together with {first}");
-            fields.note(InvalidValue::new(FaultCode::NotAllowedValue, message).at(second));
+            fields.note(InvalidValue::not_allowed(message).at(second));
         }
         [true, false] | [false, true] => {}
     }
