@@ -72,7 +72,7 @@ export interface paths {
         put?: never;
         /**
          * Refresh a session
-         * @description Returns a new refresh token and a new access token. Earlier access tokens stay valid until they expire. The previous refresh token is accepted for 30 seconds after its replacement, and for 10 minutes if the new refresh token was never used. In both cases the response has the current refresh token, so two tabs that refresh at the same time end up with the same token. Any older refresh token is treated as stolen and ends the session.
+         * @description Returns a new refresh token and a new access token. Earlier access tokens stay valid until they expire. The previous refresh token is accepted for 30 seconds after its replacement, or for 10 minutes if none of the new tokens was used. The response to a previous refresh token has the current refresh token instead of a new one, so two tabs that refresh at the same time end up with the same refresh token. Any older refresh token is treated as stolen and ends the session.
          */
         post: operations["refreshToken"];
         delete?: never;
@@ -93,7 +93,7 @@ export interface paths {
         post?: never;
         /**
          * Delete the account of the signed-in user
-         * @description Ends all sessions, erases the address and the identity, and expires live subscriptions. Payments stay, under a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger account is deleted in several steps, even if the client disconnects; until the account is deleted, other requests for the account get 409 `account_closing`. An `auth_id` that is not that of the signed-in user is 403, whether an account has it or not.
+         * @description Ends all sessions, erases the e-mail address and the identity, and expires live subscriptions. Payments are kept, with a user id that no longer identifies a person. An account of up to 1,000 records is deleted at once. A larger account is deleted in several steps, even if the client disconnects; until the account is deleted, other requests for the account get 409 `account_closing`. If `auth_id` is not the id of the signed-in user, the response is 403, also if no account has this id.
          */
         delete: operations["deleteMyAccount"];
         options?: never;
@@ -152,7 +152,7 @@ export interface paths {
         put?: never;
         /**
          * End all sessions of the signed-in user
-         * @description Also ends the current session. All instances refuse the sessions as soon as the response is sent. The request has no body.
+         * @description Ends all sessions of the signed-in user, including the session of the access token. As soon as the response is sent, all server processes refuse the tokens of the ended sessions. The request has no body.
          */
         post: operations["revokeAll"];
         delete?: never;
@@ -172,7 +172,7 @@ export interface paths {
         put?: never;
         /**
          * End all other sessions of the signed-in user
-         * @description Ends all sessions except the one of the access token. The request has no body.
+         * @description Ends all sessions of the signed-in user except the session of the access token. The request has no body.
          */
         post: operations["revokeAllExceptCurrent"];
         delete?: never;
@@ -211,18 +211,18 @@ export interface paths {
         };
         /**
          * Read a plan
-         * @description Finds the plan by its slug, or by its id, which subscriptions have in `subscription_plan_id`.
+         * @description The path has the slug of the plan or the id of the plan. The field `subscription_plan_id` of a subscription is the id of its plan.
          */
         get: operations["getPlan"];
         /**
          * Change a plan
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the service allows one live subscription for each product, a change of `product_id` is 409 `plan_in_use` while a subscription has the plan.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the setting `one_live_per` is `product`, `product_id` can be changed only while no subscription has the plan or is scheduled to change to the plan; otherwise the response is 409 `plan_in_use`.
          */
         put: operations["updatePlan"];
         post?: never;
         /**
          * Delete a plan
-         * @description A plan that subscriptions refer to cannot be deleted: 409 `plan_in_use`. After the deletion another plan can have the slug.
+         * @description If any subscription has the plan or is scheduled to change to the plan, the plan cannot be deleted: the response is 409 `plan_in_use`. After the deletion another plan can get the slug.
          */
         delete: operations["deletePlan"];
         options?: never;
@@ -245,7 +245,7 @@ export interface paths {
         put?: never;
         /**
          * Create a subscription
-         * @description An unknown user or plan is 422, and the error names the field. If `managed_by` is `clock` and the first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows a user only one live subscription, or only one for each product, a second one is 409 `already_subscribed`.
+         * @description If the user or the plan is unknown, the response is 422, and the error names the field. If `managed_by` is `clock` and the first period starts now, the payment for that period is created in the same transaction. If the setting `one_live_per` allows a user only one live subscription, or only one for each product, the response to the creation of a second one is 409 `already_subscribed`.
          */
         post: operations["createSubscription"];
         delete?: never;
@@ -268,13 +268,13 @@ export interface paths {
         get: operations["getSubscription"];
         /**
          * Change a subscription
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes the end: a subscription that is cancelled or expires gets an `ends_at`; a subscription that is resumed before its `ends_at` gets back the end that it had before the cancellation, or none. But an `ends_at` that was changed while the subscription was cancelled stays, unless a client had cancelled an `active` subscription without an end: to be sure of the end, send `ends_at` too. If `managed_by` is `clock` or `provider`, the fields that the service or the payment provider sets cannot be changed, unless the request also changes `managed_by`.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. A change of `status` also changes `ends_at`. A subscription that is cancelled or expires gets an `ends_at`. If a cancelled subscription is resumed before its `ends_at`, `ends_at` gets back the value from before the cancellation, or null if there was none. If `ends_at` was changed after the cancellation, the changed value is kept instead. There is one exception: if a client (not the user) cancelled the subscription while its status was `active` and its `ends_at` was null, `ends_at` becomes null, even if it was changed after the cancellation. To be sure which `ends_at` a resumed subscription has, send `ends_at` together with `status`. If `managed_by` is `clock` or `provider`, the fields that the service or the payment provider sets cannot be changed, unless the request also changes `managed_by`.
          */
         put: operations["updateSubscription"];
         post?: never;
         /**
          * Delete a subscription
-         * @description The payments of the deleted subscription can still be read, by their ids and in the list of the subscription's payments. If `managed_by` is `clock`, the open payments are cancelled.
+         * @description The payments of the deleted subscription can still be read, by their ids and in the list of the subscription's payments. If `managed_by` is `clock`, the open payments (`pending` or `failed`) of the subscription are cancelled.
          */
         delete: operations["deleteSubscription"];
         options?: never;
@@ -293,7 +293,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription
-         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if `managed_by` is `clock`, its open payments are cancelled in the same transaction. A repeated request with the same `effective` changes nothing.
+         * @description If `effective` is `period_end`, the status becomes `cancelled` at once, and access ends at `ends_at`, the end of the period. If `effective` is `now`, the status becomes `expired`; if `managed_by` is `clock`, the open payments (`pending` or `failed`) of the subscription are cancelled in the same transaction. A repeated request with the same `effective` changes nothing.
          */
         post: operations["cancelSubscription"];
         delete?: never;
@@ -313,7 +313,7 @@ export interface paths {
         put?: never;
         /**
          * Undo a cancellation, or end a pause
-         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the end and the scheduled change that it had before the cancellation. But an `ends_at` that was changed while it was cancelled stays, unless a client had cancelled an `active` subscription without an end. A paused subscription resumes at once. If a pause is scheduled, it is removed. A repeated request changes nothing.
+         * @description A cancelled subscription can be resumed before its `ends_at`. It gets back the scheduled change and the `ends_at` (or null) that it had before the cancellation. If `ends_at` was changed after the cancellation, the changed value is kept instead. There is one exception: if a client (not the user) cancelled the subscription while its status was `active` and its `ends_at` was null, `ends_at` becomes null, even if it was changed after the cancellation. A paused subscription resumes at once. If a pause is scheduled, it is removed. A repeated request changes nothing.
          */
         post: operations["resumeSubscription"];
         delete?: never;
@@ -333,7 +333,7 @@ export interface paths {
         put?: never;
         /**
          * Pause a subscription
-         * @description If `effective` is `now`, the pause begins at once. If `effective` is `period_end`, the pause begins when the period ends, and is shown as `scheduled_change` until then; this is possible only if `managed_by` is `clock`. A pause does not make the period longer. A repeated request changes nothing.
+         * @description If `effective` is `now`, the pause begins at once. If `effective` is `period_end`, the pause begins when the period ends, and is shown as `scheduled_change` until then. The value `period_end` is possible only if `managed_by` is `clock`. A pause does not make the period longer. A repeated request changes nothing.
          */
         post: operations["pauseSubscription"];
         delete?: never;
@@ -354,7 +354,7 @@ export interface paths {
         post?: never;
         /**
          * Remove the scheduled change of a subscription
-         * @description 404 if no change is scheduled. If the change waits for its payment, the payment is cancelled; while it is `processing`, the response is 409 `payment_open`.
+         * @description The response is 404 if no change is scheduled. If the change waits for a payment, this payment is cancelled too. While the payment is `processing`, the change cannot be removed: the response is 409 `payment_open`.
          */
         delete: operations["deleteScheduledChange"];
         options?: never;
@@ -373,12 +373,12 @@ export interface paths {
         put?: never;
         /**
          * Give a subscription a discount
-         * @description The discount reduces the price of the next periods; the payment for the current period does not change. Each period whose price is reduced counts as one of the `periods` of the discount; trials, pauses, skipped periods and retries do not count. A change of the plan, the billing cycle or the currency ends the discount. `managed_by` must be `clock`. Available only if billing is enabled.
+         * @description The discount reduces the price of the next periods; the payment for the current period does not change. Each period whose price is reduced counts as one of the `periods` of the discount; trials, pauses, retries, and missed periods without a payment do not count. A change of the plan, the billing cycle or the currency ends the discount. `managed_by` must be `clock`. Available only if billing is enabled.
          */
         post: operations["giveDiscount"];
         /**
          * Remove the discount of a subscription
-         * @description The payment for the current period does not change. 404 if the subscription has no discount. Available only if billing is enabled.
+         * @description The payment for the current period does not change. The response is 404 if the subscription has no discount. Available only if billing is enabled.
          */
         delete: operations["removeDiscount"];
         options?: never;
@@ -397,7 +397,7 @@ export interface paths {
         put?: never;
         /**
          * Preview the cost of a change of plan
-         * @description Returns the quote for the current moment, or for `at`. Nothing is written; `Idempotency-Key` and `If-Match` are ignored. If `managed_by` is `caller`, the quote is the amount that the service would charge, with the price of the plan if the subscription has no price. Available only if billing is enabled.
+         * @description Returns a quote: the cost and the result of the change of plan at the current moment. If the request has the `at` and the `amount_due` of an earlier quote, the quote is for the moment `at`; if the earlier quote is not valid any more, the response is 409 `quote_changed` with a new `quote`. Nothing is written; `Idempotency-Key` and `If-Match` are ignored. If `managed_by` is `caller`, the quote has the amounts that the service would charge if it billed the subscription; if the subscription has no price, the price of its plan is used. Available only if billing is enabled.
          */
         post: operations["previewPlanChange"];
         delete?: never;
@@ -417,7 +417,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan, the billing cycle or the quantity of a subscription
-         * @description Applies the quote that the preview shows. If `effective` is `now`, the change is made at once, with one payment of kind `proration` if an amount is due. If `effective` is `period_end`, the change is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, exactly that amount is due, or the response is 409 `quote_changed` with the new `quote`. `managed_by` must be `clock`, and the status must be `pending`, `on_trial` or `active`. If the subscription already has the requested plan, billing cycle and quantity, and the same price, nothing is written. Available only if billing is enabled.
+         * @description Makes the change of plan whose cost the preview shows. If `effective` is `now`, the change is made at once; if an amount is due, one payment of kind `proration` is created. If `effective` is `period_end`, the change is made at the end of the period, and is shown as `scheduled_change` until then. If the request has the `at` and the `amount_due` of a preview, the change is made only if it still costs exactly that amount; otherwise the response is 409 `quote_changed` with the new `quote`. `managed_by` must be `clock`, and the status must be `pending`, `on_trial` or `active`. If the subscription already has the requested plan, billing cycle and quantity, and the same price, nothing is written. Available only if billing is enabled.
          */
         post: operations["changePlan"];
         delete?: never;
@@ -434,8 +434,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the future steps of a subscription
-         * @description The changes that the service will make to the subscription, step by step, if no request changes it and every payment succeeds. For a payment that has failed, the list also has its retries and the steps after the last retry, as if every retry failed; these steps do not count towards `limit`. Available only if billing is enabled.
+         * List the changes that the service will make to a subscription
+         * @description The changes that the service will make to the subscription, step by step, if no request changes the subscription and every payment succeeds. If a payment has already failed, the list also has the retries of this payment, as if every retry failed, and the step after the last retry (the subscription becomes `unpaid` or expires). These steps do not count towards `limit`. Available only if billing is enabled.
          */
         get: operations["getTimeline"];
         put?: never;
@@ -455,7 +455,7 @@ export interface paths {
         };
         /**
          * List the payments of a subscription
-         * @description A page of the payments, newest first. The payments of a deleted subscription can be listed too; a deleted subscription without payments is 404.
+         * @description A page of the payments, newest first. The payments of a deleted subscription can be listed too. If a deleted subscription has no payments, the response is 404.
          */
         get: operations["listPayments"];
         put?: never;
@@ -497,7 +497,7 @@ export interface paths {
         put?: never;
         /**
          * Create a payment
-         * @description An unknown subscription is 422, and the error names the field. A period can have only one `initial` or `renewal` payment that is not cancelled; a second one is 409 `payment_of_period`.
+         * @description If the subscription is unknown, the response is 422, and the error names the field. A period can have only one `initial` or `renewal` payment that is not cancelled; the response to a second one is 409 `payment_of_period`.
          */
         post: operations["createPayment"];
         delete?: never;
@@ -517,7 +517,7 @@ export interface paths {
         get: operations["getPayment"];
         /**
          * Change a payment
-         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and its subscription has `managed_by` `clock`, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a change of plan by the user waits for the payment, `failed` is stored as `canceled`, and ends the change. If a payment provider manages the subscription and the payment has an `external_payment_id`, only its `metadata` can be changed.
+         * @description Changes only the fields in the body; `{}` changes nothing and writes nothing. If the payment has a `kind` and its subscription has `managed_by` `clock`, a new `status` reports the result of a collection attempt, and the subscription changes in the same transaction. If a change of plan that the user requested waits for the payment, `failed` is stored as `canceled`, and the change of plan is dropped. If a payment provider manages the subscription and the payment has an `external_payment_id`, only the `metadata` of the payment can be changed.
          */
         put: operations["updatePayment"];
         post?: never;
@@ -540,7 +540,7 @@ export interface paths {
         };
         /**
          * List the payments to collect
-         * @description A page of the `pending` payments with a `kind`, ordered by `due_at`, the earliest first. A collector changes the status of a payment to `processing` with `If-Match`, charges the amount under the idempotency key `{charge_key}/{attempt}`, and changes the status to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun to collect and whose result is not reported yet. After a restart, a collector finishes these payments first. Available only if billing is enabled.
+         * @description A page of the `pending` payments with a `kind`, ordered by `due_at`, the earliest first. A collector (your program that charges the payments) changes the status of a payment to `processing` with `If-Match`, charges the amount under the idempotency key `{charge_key}/{attempt}`, and changes the status to `succeeded` or `failed`. With `status=processing` the page has the payments that a collector has begun to collect and whose result is not reported yet. After a restart, a collector finishes these payments first. Available only if billing is enabled.
          */
         get: operations["listDuePayments"];
         put?: never;
@@ -580,7 +580,7 @@ export interface paths {
         };
         /**
          * List users
-         * @description A page of the users, newest first; with `email_starts_with`, ordered by address. Send at most one of `email`, `email_starts_with` and `id`.
+         * @description A page of the users, newest first. If `email_starts_with` is sent, the users are ordered by e-mail address instead. Send at most one of `email`, `email_starts_with` and `id`.
          */
         get: operations["listUsers"];
         put?: never;
@@ -617,7 +617,7 @@ export interface paths {
         };
         /**
          * List the sessions of a user
-         * @description The live sessions of the user, newest first, without `current` and without tokens.
+         * @description The live sessions of the user, newest first. The sessions in this list have no field `current`, and no tokens.
          */
         get: operations["listUserSessions"];
         put?: never;
@@ -639,7 +639,7 @@ export interface paths {
         put?: never;
         /**
          * End all sessions of a user
-         * @description All instances refuse the sessions as soon as the response is sent. A repeated request ends 0 sessions and changes nothing.
+         * @description As soon as the response is sent, all server processes refuse the tokens of the ended sessions. A repeated request ends 0 sessions and changes nothing.
          */
         post: operations["revokeUserSessions"];
         delete?: never;
@@ -658,8 +658,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a link with which a user manages subscriptions
-         * @description The address of the page that the setting `portal_url` names, with a portal token in its fragment. For 30 minutes the token opens the paths under `/me` for this user, without a client-id: redirect the browser of the user to the link at once, and do not store it. Nothing is written, and each request makes a new token. If the setting `users` is `accounts`, an unknown user is 404; otherwise every id gets a link. Available only if `portal_url` is set.
+         * Make a link with which a user manages their own subscriptions
+         * @description Returns the URL in the setting `portal_url`, with a portal token in its fragment. For 30 minutes everybody who has the token can use the paths under `/me` as this user, without a client-id. So redirect the browser of the user to the link at once, and do not store it. Nothing is written, and each request makes a new token. If the setting `users` is `accounts`, the response for an unknown user is 404; otherwise a link is returned for every user id. Available only if `portal_url` is set.
          */
         post: operations["createPortalLink"];
         delete?: never;
@@ -757,7 +757,7 @@ export interface paths {
         };
         /**
          * List the payments of the signed-in user
-         * @description A page of the payments for the user's subscriptions, newest first, without payments for deleted subscriptions. With `subscription_id`, only those for this subscription; a subscription of another user is 404, like one that does not exist.
+         * @description A page of the payments for the user's subscriptions, newest first, without payments for deleted subscriptions. If `subscription_id` is sent, the page has only the payments for this subscription. If the subscription belongs to another user or does not exist, the response is 404.
          */
         get: operations["listMyPayments"];
         put?: never;
@@ -799,7 +799,7 @@ export interface paths {
         put?: never;
         /**
          * Cancel a subscription of the signed-in user
-         * @description Cancels at the end of the period: `ends_at` becomes `renews_at` (now, if `renews_at` has passed), unless `ends_at` is earlier already. A subscription with the status `pending`, `paused` or `unpaid` ends at once. Without `renews_at`, any other subscription with `managed_by` `clock` cannot be cancelled (409 `invalid_transition`), and one with `caller` ends at its `ends_at`, or now if it has none. Open payments stay due, with one exception: if the subscription is `pending` and `managed_by` is `clock`, its open payments are cancelled. A repeated request changes nothing while the subscription is `cancelled`; once it has ended, it is 409 `invalid_transition`. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
+         * @description A subscription with the status `pending`, `paused` or `unpaid` ends at once. A subscription with the status `on_trial`, `active` or `past_due` ends at the end of its period: `ends_at` becomes `renews_at`, or the current time if `renews_at` has passed. If `ends_at` is already earlier, it does not change. If such a subscription has no `renews_at`, the result depends on `managed_by`. If `managed_by` is `clock`, the subscription cannot be cancelled: the response is 409 `invalid_transition`. If `managed_by` is `caller`, the subscription ends at its `ends_at`, or now if `ends_at` is null. If the status was `pending` and `managed_by` is `clock`, the open payments (`pending` or `failed`) of the subscription are cancelled. In all other cases open payments stay due. If the subscription is already `cancelled`, the request changes nothing. If it is `expired`, the response is 409 `invalid_transition`. Available only if the setting `self_service` lists `cancel`. For a subscription of another user the response is 404.
          */
         post: operations["cancelMySubscription"];
         delete?: never;
@@ -818,8 +818,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Undo the cancellation or the coming change of plan of a subscription of the signed-in user
-         * @description Undoes a cancellation that the user chose, before `ends_at` of the subscription. The subscription gets back the end and the scheduled change that it had before the cancellation, but an `ends_at` that the seller set after the cancellation stays. If the subscription is `active`, the request drops a coming change of plan that the user chose, and cancels its payment; while this payment is `processing`, the response is 409 `payment_open`. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
+         * Undo a cancellation or a change of plan that the signed-in user chose, before it takes effect
+         * @description If the user has cancelled the subscription and its `ends_at` has not passed, the request undoes the cancellation. The subscription gets back the `ends_at` (or null) and the scheduled change that it had before the cancellation. If `ends_at` was changed after the cancellation, the changed value is kept instead. If the subscription is `active`, the request removes a change of plan that the user chose and that is not made yet, and cancels the payment that this change waits for. While this payment is `processing`, the response is 409 `payment_open`. A repeated request changes nothing. Available only if the setting `self_service` lists `resume`. For a subscription of another user the response is 404.
          */
         post: operations["resumeMySubscription"];
         delete?: never;
@@ -839,7 +839,7 @@ export interface paths {
         put?: never;
         /**
          * Change the plan of a subscription of the signed-in user
-         * @description Without a quote, the request changes nothing: the response is 409 `quote_changed`, and its `quote` says what the change costs now. With the quote, the change is accepted exactly as quoted, or the response is 409 `quote_changed` with the new quote. If the quote has an `amount_due`, a payment of kind `proration` is created, and the change is made when this payment succeeds; if it fails, is cancelled, or is still `pending` after 23 hours or at the renewal, the payment becomes `canceled` and the change is dropped. Until then `scheduled_change` shows the change with `effective_at` null. While the payment is `processing`, no period starts. A change that credit pays for is made at once. A change that would give credit is made at the end of the period (`effective` of the quote is `period_end`). The plan that the subscription has, and a plan that would cost nothing now and give no credit, are 422: this is so in a trial, and a moment before the renewal. Another plan ends the discount. Only a subscription that is `active` and has `managed_by` `clock` can change, and only to a plan in the setting `self_service_plans`: `billing_cycle`, `quantity`, `effective` and `proration` are 422. Available only if the setting `self_service` lists `change_plan`, and billing is enabled. For a subscription of another user the response is 404.
+         * @description Without a quote, the request changes nothing: the response is 409 `quote_changed`, and its `quote` says what the change costs now. Send the `at`, `amount_due`, `next_amount` and `credit_after` of this quote in a second request: the change is then accepted exactly as quoted, or the response is 409 `quote_changed` with a new quote. If `amount_due` of the quote is above 0, a payment of kind `proration` is created, and the change is made when this payment succeeds. Until then `scheduled_change` shows the change with `effective_at` null. If the payment fails or is cancelled, or if it is still `pending` after 23 hours (or at the renewal, if the renewal is earlier), the payment becomes `canceled` and the change is dropped. While the payment is `processing`, the next period of the subscription does not start. If credit covers the whole cost, the change is made at once. A change that would give credit is made at the end of the period (`effective` of the quote is `period_end`). The response is 422 for the plan that the subscription already has, and for a plan that would now neither cost anything nor give credit, for example in a trial or a moment before the renewal. A change to another plan ends the discount. Only a subscription that is `active` and has `managed_by` `clock` can change, and only to a plan in the setting `self_service_plans`. The fields `billing_cycle`, `quantity`, `effective` and `proration` are not accepted (422). Available only if the setting `self_service` lists `change_plan`, and billing is enabled. For a subscription of another user the response is 404.
          */
         post: operations["changeMyPlan"];
         delete?: never;
@@ -857,7 +857,7 @@ export interface paths {
         };
         /**
          * Read the event feed
-         * @description Returns events by `sequence`, lowest first. After you have processed the events of a page, store its `next_after`, and send it as `after` in the next request: each event is then read at least once. With `wait`, the server waits for an event if there is none yet. A client without the scope `users:read` gets no events of users, sessions and clients. A client can have 8 waiting requests at the same time.
+         * @description Returns events by `sequence`, lowest first. After you have processed the events of a page, store its `next_after`, and send it as `after` in the next request: each event is then read at least once. With `wait`, the server waits for an event if there is none yet. A client without the scope `users:read` gets no events of users, sessions and clients. A client can have at most 8 waiting requests at the same time; the response to a further one is 429.
          */
         get: operations["listEvents"];
         put?: never;
@@ -883,7 +883,7 @@ export interface paths {
         put?: never;
         /**
          * Create an endpoint
-         * @description The response has the secret that signs deliveries: store it. There can be at most 100 endpoints. An `Idempotency-Key` is valid as long as the endpoint exists: the same request returns the endpoint as it is now, with the same secret, or with `secret` null if the secret was rotated.
+         * @description The response has the secret that signs deliveries: store it. There can be at most 100 endpoints. An `Idempotency-Key` is valid as long as the endpoint exists: a repeated request with the same key returns the endpoint as it is now. `secret` is then the same secret as before, or null if the secret was rotated.
          */
         post: operations["createWebhookEndpoint"];
         delete?: never;
@@ -901,18 +901,18 @@ export interface paths {
         };
         /**
          * Read an endpoint
-         * @description Includes the last 20 attempts. The `ETag` is the version of the endpoint, which deliveries do not change. So `If-None-Match` is ignored.
+         * @description The response includes the last 20 attempts to deliver an event to the endpoint. Deliveries do not change the `ETag`, so `If-None-Match` is ignored: the response always has the current state of the deliveries.
          */
         get: operations["getWebhookEndpoint"];
         /**
          * Change an endpoint
-         * @description Changes only the fields in the body. If a change enables the endpoint or gives it another URL, the endpoint is no longer stalled, and continues with the event after its `cursor`.
+         * @description Changes only the fields in the body. If a change enables the endpoint or gives it another URL, the endpoint is no longer stalled (see `stalled_since`), and the server continues with the event after its `cursor`.
          */
         put: operations["updateWebhookEndpoint"];
         post?: never;
         /**
          * Delete an endpoint
-         * @description Deletes the endpoint and its parked events. A last attempt can still begin within two seconds after the deletion.
+         * @description Deletes the endpoint and its list of parked events (see `ParkedEvent`). A last attempt to deliver an event can still begin within two seconds after the deletion.
          */
         delete: operations["deleteWebhookEndpoint"];
         options?: never;
@@ -931,7 +931,7 @@ export interface paths {
         put?: never;
         /**
          * Rotate the secret of an endpoint
-         * @description The response has the new secret: store it. During the overlap both secrets sign deliveries. With `overlap_hours` 0 the previous secret stops signing at once, even if the overlap of an earlier rotation has not ended.
+         * @description The response has the new secret: store it. For `overlap_hours` the new and the previous secret both sign deliveries. With `overlap_hours` 0 the previous secret stops signing at once, even if the overlap of an earlier rotation has not ended.
          */
         post: operations["rotateWebhookSecret"];
         delete?: never;
@@ -970,8 +970,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send events again, or skip some
-         * @description Moves the cursor, so that events are sent again or skipped. The events after the new cursor are sent, those of one record in order. This includes events that were parked (set apart after a failed attempt, or to wait for an earlier event of the same record); these events are no longer parked.
+         * Send events to an endpoint again, or skip events
+         * @description Moves the `cursor` of the endpoint back, so that events are sent again, or forward, so that events are skipped. The events after the new cursor are sent; the events of one record are sent in order. Parked events (see `ParkedEvent`) after the new cursor are no longer parked, and are sent with the others. Parked events up to the new cursor stay parked.
          */
         post: operations["rewindWebhookEndpoint"];
         delete?: never;
@@ -990,8 +990,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send parked events now
-         * @description A parked event, or one that was given up, becomes due now and gets ten new attempts. The events of one record are still sent in order.
+         * Send parked events of an endpoint now
+         * @description Makes one parked event (`sequence`) or all parked events (`all`) of the endpoint due now; events that were given up are parked events too. The server attempts to deliver each of them up to ten more times. An event that was given up stays given up if 100 other parked events of the endpoint still have to be sent. The events of one record are still sent in order.
          */
         post: operations["resendWebhookEvents"];
         delete?: never;
@@ -1008,8 +1008,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the parked events
-         * @description The events that are set apart, in the order of the event feed: events whose delivery failed and is tried again, later events that wait for an earlier event of the same record, and events that were given up.
+         * List the parked events of an endpoint
+         * @description The parked events of the endpoint, in the order of the event feed: events whose delivery failed and will be attempted again, later events that wait for an earlier event of the same record, and events that were given up.
          */
         get: operations["listParkedEvents"];
         put?: never;
@@ -1028,8 +1028,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the current figures
-         * @description Calculated from all subscriptions. A subscription counts towards `mrr` if its status is `active`, `past_due` or `cancelled`, it has begun, and it has not ended. The figures are cached for up to a minute; `as_of` is their moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * Read the current figures of the business
+         * @description Calculated from all subscriptions. A subscription counts towards `mrr` if its status is `active`, `past_due` or `cancelled`, it has begun, and it has not ended. The figures are cached for up to a minute; `as_of` is the time for which they were calculated. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresNow"];
         put?: never;
@@ -1048,8 +1048,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read the figures of the last months
-         * @description Calculated from all payments that have a period. Each month is shown as of its end, the current month as of `as_of`, the oldest month first. The figures are cached for up to ten minutes. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * Read the figures of the business for each month
+         * @description One entry for each month, the oldest month first; the last entry is the current month, which is not complete. The numbers of users and the recurring revenue are calculated for the end of the month (for the current month: for the time `as_of`), from the payments that have a period. `payments` has the payments whose period begins in the month, and the payments without a period that were created in the month. The figures are cached for up to ten minutes. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getFiguresByMonth"];
         put?: never;
@@ -1069,7 +1069,7 @@ export interface paths {
         };
         /**
          * Read the forecast of payments
-         * @description The payments that the service will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is its moment. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
+         * @description The payments that the service will create in the current month and the eleven months after it, if every payment succeeds and nothing is changed. Subscriptions that callers or payment providers manage are not included. The forecast is cached for up to ten minutes; `as_of` is the time for which it was calculated. In a large database the first calculation can take longer than 20 seconds. Then the response is 503: retry a little later.
          */
         get: operations["getForecast"];
         put?: never;
@@ -1089,7 +1089,7 @@ export interface paths {
         };
         /**
          * Read the public keys of access tokens
-         * @description For services that verify access tokens themselves. Keys rotate: find the key by the `kid` of the token, and fetch the key set again if it has no such key.
+         * @description This key set is for services that verify access tokens themselves. The keys change over time: find the key by the `kid` of the token. If the key set has no key with this `kid`, fetch the key set again.
          */
         get: operations["getKeys"];
         put?: never;
@@ -1126,7 +1126,7 @@ export interface paths {
         };
         /**
          * Check that the database accepts writes
-         * @description 503 if the disk of the database is full, if the database file was removed, or if the database is read-only. The server checks the database at most once a second.
+         * @description The response is 503 if the disk of the database is full, if the database file was removed, or if the database is read-only. The server checks the database at most once a second.
          */
         get: operations["getReady"];
         put?: never;
@@ -1146,7 +1146,7 @@ export interface paths {
         };
         /**
          * Read the metrics
-         * @description Counters and histograms of requests, the database and the background work, in the OpenMetrics text format. Only callers on the server's own machine can read the metrics; for other callers the path is 404. At the address of the setting `metrics_listen`, every caller can read them.
+         * @description Counters and histograms of requests, the database and the background work, in the OpenMetrics text format. Only callers on the server's own machine can read the metrics; for other callers the response is 404. At the address of the setting `metrics_listen`, every caller can read them.
          */
         get: operations["getMetrics"];
         put?: never;
@@ -1183,7 +1183,7 @@ export interface paths {
         };
         /**
          * Read this document as a web page
-         * @description The page loads nothing from other servers.
+         * @description Returns a web page that shows the OpenAPI document. The page loads nothing from other servers.
          */
         get: operations["getDocs"];
         put?: never;
@@ -1264,13 +1264,13 @@ export interface components {
             email: string;
             created_at: components["schemas"]["Timestamp"];
         };
-        /** @description A user, as operators see them. */
+        /** @description The data of a user that operators can see. */
         Account: {
             id: components["schemas"]["RecordId"];
-            /** @description The e-mail address as it was sent at sign-up, or at the sign-in that changed it. The identity provider has verified this address. */
+            /** @description The e-mail address of the user, as the client sent it at sign-up. If the user later signs in with another address, that address replaces it. The identity provider has verified the address. */
             email: string;
             created_at: components["schemas"]["Timestamp"];
-            /** @description When the record was last written. Each sign-in writes it, and so does ending all sessions. */
+            /** @description When the record was last written. Each sign-in writes the record, and so does a request that ends all sessions. */
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
         };
@@ -1299,7 +1299,7 @@ export interface components {
          */
         Session: {
             id: components["schemas"]["RecordId"];
-            /** @description True for the session of the access token of the request. Left out for operators, who send no access token. */
+            /** @description True if the access token of the request belongs to this session. Left out for operators, who send no access token. */
             current?: boolean;
             /** @description The id of the client of the session. */
             client: string;
@@ -1374,7 +1374,7 @@ export interface components {
             billing_cycle: components["schemas"]["BillingCycleInput"];
             /** @description The id of the product at the payment provider. Default: `null`. */
             product_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description The ids of the product's variants at the payment provider. Default: `[]`. */
+            /** @description The ids of the variants (at Stripe: the prices) of the product at the payment provider. Default: `[]`. */
             variants?: components["schemas"]["ExternalIdInput"][];
             /**
              * Format: uri
@@ -1420,13 +1420,13 @@ export interface components {
             /** @description Marks the plan as the most popular one. */
             most_popular?: boolean;
             tier?: components["schemas"]["Tier"];
-            /** @description False: the plan accepts no new subscriptions; existing ones continue. */
+            /** @description False if the plan accepts no new subscriptions; its existing subscriptions continue. */
             is_active?: boolean;
-            /** @description The currency of the price. A change applies to new subscriptions only. Null: new subscriptions have `managed_by` `caller` by default. */
+            /** @description The currency of the price. A change applies to new subscriptions only. If the currency is null, new subscriptions have `managed_by` `caller` by default. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The length of the free trial at the start of a user's first subscription; null: no trial. */
+            /** @description The length of the free trial at the start of a user's first subscription. Null means no free trial. */
             trial_period?: components["schemas"]["NullableSpanInput"];
-            /** @description Replaces all metadata; null and an empty object remove it. */
+            /** @description Replaces all metadata. Null or an empty object removes all metadata. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
@@ -1468,17 +1468,17 @@ export interface components {
             price: components["schemas"]["Amount"];
             /** @description The currency of the price. New subscriptions to a plan with a currency have `managed_by` `clock` by default. */
             currency: components["schemas"]["NullableCurrency"];
-            /** @description An http or https URL. */
+            /** @description The http or https URL of the page where users can buy the plan. Null if the plan has no such URL. */
             href: string | null;
             billing_cycle: components["schemas"]["BillingCycle"];
-            /** @description The length of the free trial at the start of a user's first subscription; null: no trial. */
+            /** @description The length of the free trial at the start of a user's first subscription. Null means no free trial. */
             trial_period: components["schemas"]["NullableSpan"];
             description: components["schemas"]["Description"];
             node_quota: components["schemas"]["NodeQuota"];
             features: components["schemas"]["Features"];
             most_popular: boolean;
             tier: components["schemas"]["Tier"];
-            /** @description False: the plan accepts no new subscriptions; existing ones continue. True when the plan is created. */
+            /** @description False if the plan accepts no new subscriptions; its existing subscriptions continue. A new plan starts with true. */
             is_active: boolean;
             metadata: components["schemas"]["Metadata"];
             created_at: components["schemas"]["Timestamp"];
@@ -1508,7 +1508,7 @@ export interface components {
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
             /** @description How often the subscription is paid. If left out: the cycle of the plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The first status. If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
+            /** @description The status with which the subscription is created. If left out: `pending` if `starts_at` is in the future, else `on_trial` if there is a trial, else `active`. */
             status?: components["schemas"]["SubscriptionStatusInput"];
             /** @description If left out: the status and the dates decide whether the subscription grants access. `false` blocks access. `true` is refused if the status and the dates grant no access. */
             is_active?: boolean;
@@ -1526,41 +1526,41 @@ export interface components {
             price?: components["schemas"]["NullableAmountInput"];
             /** @description The currency of `price` and `credit`. If left out and `managed_by` is `clock`: the currency of the plan. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The credit of the subscriber: it reduces the payments for the next periods. Default: no credit. */
+            /** @description The credit that the user has for this subscription: it reduces the payments for the next periods. Default: no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
-            /** @description The end of the trial, after `starts_at`. If left out and `status` is not sent: a user's first subscription gets the `trial_period` of the plan. Otherwise, and with null, the subscription has no trial. */
+            /** @description The end of the trial, after `starts_at`. If neither this field nor `status` is sent, a user's first subscription gets the `trial_period` of the plan. If the field is null, or is left out in any other case, the subscription gets no trial from the plan. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When the service resumes the subscription, if it is paused. If `managed_by` is `caller`, the time is only stored. Default: `null`. */
+            /** @description When the service resumes the subscription, if it is paused. If `managed_by` is `caller`, the time is only stored: the service does not resume the subscription. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
             /** @description A discount on the price from the first period on or, if `status` is sent, from the next period on. Allowed only if `managed_by` is `clock`. */
             discount?: components["schemas"]["NewDiscount"];
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If `managed_by` is `clock`, the status, the plan, the cycle, the start, the renewal, the end and the currency cannot be changed. If a payment provider manages it, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
+         * @description Changes to a subscription. A field that is left out stays as it is; null removes a value that may be null. If `managed_by` is `clock`, the status, the plan, the cycle, the start, the renewal, the end and the currency cannot be changed. If a payment provider manages the subscription, only `user_id`, `is_active`, `metadata` and `managed_by` can be changed.
          * @example {
          *       "status": "cancelled"
          *     }
          */
         SubscriptionChanges: {
-            /** @description The user who gets the subscription. */
+            /** @description The user to whom the subscription will belong. */
             user_id?: components["schemas"]["Uuid"];
             /** @description The `id` of another plan, which must be active. The subscription also gets the cycle of that plan, unless `billing_cycle` is sent. */
             subscription_plan_id?: components["schemas"]["Uuid"];
             /** @description The id of the subscription at the payment provider; unique if it is set. */
             external_subscription_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description How often the subscription is paid. If left out: the cycle stays, or becomes that of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. If the request has a `renews_at`, this value is used instead. */
+            /** @description How often the subscription is paid. If it is left out, the cycle stays, or becomes that of the new plan if the plan changes. A change to `one_time` removes `renews_at`. A change from `one_time` sets `renews_at` to the start of the next period. In both cases, a `renews_at` in the request is used instead. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
-            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. With `cancelled` and no `ends_at`, the subscription ends at `renews_at`, or now if `renews_at` is null or has passed. With `expired` it ends now. */
+            /** @description The new status. If the subscription cannot change from its present status to this one, the response is 409 `invalid_transition`. With `cancelled`, a subscription without `ends_at` ends at `renews_at`, or now if `renews_at` is null or has passed. With `expired` it ends now. */
             status?: components["schemas"]["SubscriptionStatusInput"];
-            /** @description `false` blocks access. `true` removes the block, in any status. It is refused if access is not blocked and the subscription grants none. */
+            /** @description `false` blocks access; it changes nothing if the subscription grants no access anyway. `true` removes the block, in any status. `true` is refused if access is not blocked, and the status or the dates grant no access. */
             is_active?: boolean;
-            /** @description When the next period starts; not before `starts_at`. If a period of the subscription starts at this time anyway, later periods do not change; otherwise they are counted from this time. Null: no renewal. */
+            /** @description When the next period starts; not before `starts_at`. If this is the start of a period in the current schedule, the schedule of the later periods stays. Otherwise the later periods are counted from this time. Null means that the subscription does not renew. */
             renews_at?: components["schemas"]["NullableTimestampInput"];
             starts_at?: components["schemas"]["TimestampInput"];
-            /** @description When access ends, in any status. Not before `starts_at`, and not in the future if the subscription has ended. Null: no end. */
+            /** @description When access ends, in any status. It must not be before `starts_at`, and must not be in the future if the subscription has ended. Null means no end. */
             ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description `caller`: from now on, only requests change the subscription. `clock`: from now on, the service renews and ends the subscription. It then needs a price, a currency and, unless it is paid once or cancelled, a `renews_at`, which must be in the future if the subscription is active. `provider`: accepted only if a provider manages the subscription already. */
+            /** @description `caller`: from now on, only requests change the subscription. `clock`: from now on, the service renews and ends the subscription. It must then have a price and a currency. It must also have a `renews_at`, unless `billing_cycle` is `one_time` or the status is `cancelled`. While the status is `pending`, `on_trial`, `active` or `past_due`, this `renews_at` must be in the future. `provider`: accepted only if a provider manages the subscription already. */
             managed_by?: components["schemas"]["ManagedBy"];
             /** @description The new number of units to pay for, 1 to 1,000,000, used from the next payment on unless `scheduled_change` replaces it. */
             quantity?: components["schemas"]["Quantity"];
@@ -1568,13 +1568,13 @@ export interface components {
             price?: components["schemas"]["NullableAmountInput"];
             /** @description The currency of `price` and `credit`. */
             currency?: components["schemas"]["NullableCurrencyInput"];
-            /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods. Null: no credit. */
+            /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods. Null means no credit. */
             credit?: components["schemas"]["NullableAmountInput"];
             /** @description The end of the trial, after `starts_at`. If `managed_by` is `clock`, this end can be changed only while the status is `on_trial`, and `renews_at` changes with it. */
             trial_ends_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
+            /** @description When the service resumes the paused subscription. If null, it stays paused until a request resumes it. If `managed_by` is `caller`, the service only stores this time, and does not resume the subscription. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description Replaces all metadata; null and an empty object remove it. */
+            /** @description Replaces all metadata. Null or an empty object removes all metadata. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
@@ -1625,30 +1625,30 @@ export interface components {
             currency: components["schemas"]["NullableCurrency"];
             /** @description The credit of the subscriber: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
             credit: components["schemas"]["NullableAmount"];
-            /** @description The discount of the subscription. Null: it has no discount. */
+            /** @description The discount of the subscription; null if it has no discount. */
             discount: components["schemas"]["NullableDiscount"];
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` has not, and it is not blocked. */
+            /** @description True if the subscription grants access now: its status is `on_trial`, `active`, `past_due` or `cancelled`, `starts_at` has passed, `ends_at` is null or has not passed, and `blocked` is false. */
             is_active: boolean;
             /** @description True if access is blocked. An update with `is_active: false` blocks access, and one with `is_active: true` removes the block. */
             blocked: boolean;
-            /** @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null: no renewal. */
+            /** @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null if the subscription does not renew. */
             renews_at: components["schemas"]["NullableTimestamp"];
             /** @description When the subscription starts. It grants no access before that. */
             starts_at: components["schemas"]["Timestamp"];
-            /** @description When the subscription ends. It grants no access from then on, in any status. Null: no end. */
+            /** @description When the subscription ends. It grants no access from then on, in any status. Null if the subscription has no end. */
             ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description The start of the period that ends at `renews_at`, or of the trial while the status is `on_trial`. Null if `renews_at` is null. */
+            /** @description The start of the current period, or of the trial while the status is `on_trial`. Null if `renews_at` is null and the service has not stored a start. */
             current_period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of the current period: the same as `renews_at`. */
             current_period_end: components["schemas"]["NullableTimestamp"];
-            /** @description When the trial ends or ended. Null: the subscription has no trial. */
+            /** @description When the trial ends or ended. Null if the subscription has no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
+            /** @description When the service resumes the paused subscription. If null, it stays paused until a request resumes it. If `managed_by` is `caller`, the service only stores this time, and does not resume the subscription. */
             resumes_at: components["schemas"]["NullableTimestamp"];
-            /** @description Since when the subscription has had a failed payment that is not paid yet. Null if it has none. */
+            /** @description When the subscription became overdue: since then it has had a failed payment that is not paid yet. Null if it has no such payment. */
             past_due_since: components["schemas"]["NullableTimestamp"];
-            /** @description When the service will next change the subscription, for example renew it. Null: no change is due at any time. */
+            /** @description When the service will next change the subscription, for example renew it. Null if no future change is planned. */
             next_action_at: components["schemas"]["NullableTimestamp"];
             scheduled_change: components["schemas"]["ScheduledChange"];
             manage_url: components["schemas"]["ManageUrl"];
@@ -1693,7 +1693,7 @@ export interface components {
             metadata?: components["schemas"]["Metadata"];
         };
         /**
-         * @description Changes to a payment. A field that is left out stays as it is; null removes a value that may be null. The amount, the currency and the subscription cannot be changed once money was paid, or if the payment has a `kind`.
+         * @description Changes to a payment. A field that is left out stays as it is; null removes a value that may be null. The amount, the currency and the subscription cannot be changed if the payment has been paid, or if it has a `kind`.
          * @example {
          *       "status": "succeeded"
          *     }
@@ -1705,11 +1705,11 @@ export interface components {
             currency?: components["schemas"]["CurrencyInput"];
             /** @description The id of the payment at the payment provider; unique if it is set. */
             external_payment_id?: components["schemas"]["NullableExternalIdInput"];
-            /** @description The new status. A change that is not possible from the present status is 409 `invalid_transition`. */
+            /** @description The new status. If the payment cannot change from its present status to this one, the response is 409 `invalid_transition`. */
             status?: components["schemas"]["PaymentStatusInput"];
-            /** @description When to collect the payment again; null: never. Only for a failed payment that has a `kind`. If left out when the status becomes `failed`: the schedule of retries decides. */
+            /** @description When to collect the payment again; null means never. Only for a failed payment that has a `kind`. If the request changes the status to `failed` and leaves this field out, and `managed_by` of the subscription is `clock`, the service sets this time from its schedule of retries. */
             next_attempt_at?: components["schemas"]["NullableTimestampInput"];
-            /** @description Replaces all metadata; null and an empty object remove it. */
+            /** @description Replaces all metadata. Null or an empty object removes all metadata. */
             metadata?: components["schemas"]["Metadata"];
         };
         /**
@@ -1750,10 +1750,10 @@ export interface components {
             period_end: components["schemas"]["NullableTimestamp"];
             /**
              * Format: uuid
-             * @description The key of the charge at the payment gateway: charge the amount under the idempotency key `{charge_key}/{attempt}`. If the clock created the payment, the key is derived from the subscription, the kind and the start of the period. So a service that was restored from a backup requests the same period with the same key, and the payment gateway does not charge twice. Null if the payment has no `kind`, or a payment provider collects it.
+             * @description A key for the program that charges the payment at a payment gateway. The program uses the idempotency key `{charge_key}/{attempt}` for the charge. If this service created the payment by itself, the key is derived from the subscription, the kind and the start of the period. So after a restore from a backup, the payment for the same period has the same key again, and the payment gateway does not charge twice as long as it remembers the key. Null if the payment has no `kind`. Also null if a payment provider collects the payment, because then no program of yours charges it.
              */
             charge_key: string | null;
-            /** @description When the payment is due for collection. For a retry: when the retry is due. Null if `charge_key` is null. */
+            /** @description When the payment is due for collection. If a failed payment is `pending` again because of a retry, this is the moment at which the retry was due. Null if `charge_key` is null. */
             due_at: components["schemas"]["NullableTimestamp"];
             /**
              * Format: int32
@@ -1770,7 +1770,7 @@ export interface components {
             lines?: components["schemas"]["Line"][];
         };
         /**
-         * @description A discount: `percent` or `amount`, and the number of periods that the discount applies to.
+         * @description A discount: exactly one of `percent` and `amount`, and the number of periods that the discount applies to.
          * @example {
          *       "percent": 50,
          *       "periods": 3
@@ -1779,37 +1779,37 @@ export interface components {
         NewDiscount: {
             /** @description The percentage that is taken off price times quantity: 0.01 to 100, with at most two digits after the point. */
             percent?: components["schemas"]["AmountInput"];
-            /** @description The amount that is taken off the price of each period, the same for any quantity, but at most the whole price. More than 0, with at most as many digits after the point as the currency. */
+            /** @description The amount that is taken off the price of each period. It does not depend on the quantity. If it is more than the price of the period, the period is free. It must be more than 0, and have at most as many digits after the point as the currency. */
             amount?: components["schemas"]["AmountInput"];
             /**
              * Format: int32
-             * @description The number of periods that the discount applies to; null: no limit. The field is required, so that nobody gives a discount without a limit by mistake.
+             * @description The number of periods that the discount applies to. Null if there is no limit. The field is required, so that nobody gives a discount without a limit by mistake.
              */
             periods: number | null;
         };
         /** @description A discount of a subscription. */
         NullableDiscount: {
-            /** @description The percentage that is taken off price times quantity in each period; null for a fixed amount. */
+            /** @description The percentage that is taken off price times quantity in each period. Null if the discount is a fixed amount. */
             percent: components["schemas"]["NullableAmount"];
-            /** @description The amount that is taken off the price of each period; null for a percentage. */
+            /** @description The amount that is taken off the price of each period. Null if the discount is a percentage. */
             amount: components["schemas"]["NullableAmount"];
             /**
              * Format: int32
-             * @description The number of periods that the discount applies to, including those that it has reduced already; null: no limit.
+             * @description The number of periods that the discount applies to, including the periods in which it was used already. Null if there is no limit.
              */
             periods: number | null;
             /**
              * Format: int32
-             * @description The number of further periods that the discount applies to; null: no limit.
+             * @description The number of further periods that the discount applies to. Null if there is no limit.
              */
             periods_left: number | null;
             /** @description True if the discount has reduced the price of the current period. */
             applied: boolean;
         } | null;
-        /** @description A part of an amount. */
+        /** @description A line of the calculation of an amount. */
         Line: {
             /**
-             * @description `period` (the price of a whole period) and `change` (the part of the new price for the rest of the period) add to the amount. `discount` (the reduction by the discount), `unused` (the unused part of an amount that was paid for the period) and `balance` (the part that the credit of the subscription pays) are taken off.
+             * @description The meaning of the line. Two kinds are added to the amount. `period`: the price of a whole period. `change`: after a change of plan or quantity, the part of the new price for the rest of the current period. Three kinds are subtracted from the amount. `discount`: the reduction by the discount. `unused`: the unused part of an earlier payment for the current period. `balance`: the part that the credit of the subscription pays.
              * @enum {string}
              */
             kind: "period" | "change" | "discount" | "unused" | "balance";
@@ -1840,11 +1840,11 @@ export interface components {
         PauseInput: {
             /** @description When the pause begins. Default: `period_end` if `managed_by` is `clock`, else `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description When the service resumes the subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. Default: `null`. */
+            /** @description When the service resumes the subscription. If null, the subscription stays paused until a request resumes it. If `managed_by` is `caller`, the service only stores this time, and does not resume the subscription. Default: `null`. */
             resumes_at?: components["schemas"]["NullableTimestampInput"];
         };
         /**
-         * @description The change: at least one of `subscription_plan_id`, `billing_cycle` and `quantity`. `at` and `amount_due` come from a preview and are sent together. If the cost has changed since the preview, the response is 409 `quote_changed`.
+         * @description The change: at least one of `subscription_plan_id`, `billing_cycle` and `quantity`. The fields `at`, `amount_due`, `next_amount` and `credit_after` are copied from a quote that the subscriber accepted: send none of the four, or at least `at` and `amount_due`. If the change no longer costs the same as in that quote, the response is 409 `quote_changed`.
          * @example {
          *       "subscription_plan_id": "01933b6e-8f10-7a44-b1d2-0c9e8d7f6a5b",
          *       "at": "2026-04-11T00:00:00.000000Z",
@@ -1856,23 +1856,23 @@ export interface components {
          *     }
          */
         PlanChange: {
-            /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, also if it is the plan that the subscription already has. If left out, the plan and the price stay. */
+            /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, even if the subscription already has that plan. If this field is left out, the plan and the price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description The new billing cycle. If left out: the cycle of the plan in `subscription_plan_id`; if both are left out, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
+            /** @description The new billing cycle. If it is left out, the subscription gets the cycle of the plan in `subscription_plan_id`; if that field is left out too, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. If left out, the quantity stays. */
             quantity?: components["schemas"]["Quantity"];
             /** @description When the change is made. `period_end`: the change is scheduled for `renews_at`, at the price that the plan has now. `now`: the change is made at once. Default: `now`. */
             effective?: components["schemas"]["Effective"];
-            /** @description How the current period is settled if the change is made at once. Default: `prorated`. */
+            /** @description How the rest of the current period is charged if the change is made at once. Default: `prorated`. */
             proration?: components["schemas"]["Proration"];
             /** @description The `at` of the quote that the subscriber accepted: not in the future, at most 15 minutes old, in the current period, and not before the last change of plan. */
             at?: components["schemas"]["TimestampInput"];
             /** @description The `amount_due` of the quote that the subscriber accepted. */
             amount_due?: components["schemas"]["AmountInput"];
-            /** @description The `next_amount` of the quote that the subscriber accepted. If it is sent and has changed since, the response is 409 `quote_changed`. Left out or null: it is not compared. */
+            /** @description The `next_amount` of the quote that the subscriber accepted. If this field is sent, and the next payment would now have a different amount, the response is 409 `quote_changed`. If it is left out or null, the amount is not compared. */
             next_amount?: components["schemas"]["NullableAmountInput"];
-            /** @description The `credit_after` of the quote that the subscriber accepted. If it is sent and has changed since, the response is 409 `quote_changed`. Left out: it is not compared. */
+            /** @description The `credit_after` of the quote that the subscriber accepted. If this field is sent, and the credit after the change would now be different, the response is 409 `quote_changed`. If it is left out, the credit is not compared. */
             credit_after?: components["schemas"]["AmountInput"];
         };
         /**
@@ -1921,11 +1921,11 @@ export interface components {
             quantity: components["schemas"]["Quantity"];
             /** @description The price of one unit for one cycle after the change. */
             price: components["schemas"]["Amount"];
-            /** @description The start of the current period after the change. Null: no period is running then. */
+            /** @description The start of the period that is running after the change. Null if no period is running then. */
             period_start: components["schemas"]["NullableTimestamp"];
-            /** @description The end of the period that begins at `period_start`. Null: no period is running then, or it has no end. */
+            /** @description The end of the period that begins at `period_start`. Null if no period is running after the change, or if the period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
-            /** @description The lines of the settlement of the current period. If their sum is 0 or more, it is `amount_due`; if it is less than 0, `amount_due` is 0, and the credit grows by the difference. Empty if the current period is not settled. */
+            /** @description The lines from which `amount_due` is calculated (see `Line`: some are added, others are taken off). If their sum is 0 or more, it is `amount_due`; if it is less than 0, `amount_due` is 0, and the credit grows by the difference. Empty if nothing is charged or credited for the current period. */
             lines: components["schemas"]["Line"][];
             /** @description The amount to pay at once: the sum of `lines`, but at least 0. */
             amount_due: components["schemas"]["Amount"];
@@ -1937,11 +1937,11 @@ export interface components {
             credit_after: components["schemas"]["Amount"];
             /** @description When the next period starts and its payment is due; null if no period follows. */
             renews_at: components["schemas"]["NullableTimestamp"];
-            /** @description The amount of the next payment after the change, less discount and credit: at the renewal, or at the start of a pending subscription. Null: no further payment will be due. */
+            /** @description The amount of the next payment after the change, less discount and credit. This payment is due at the renewal, or, if the subscription is pending, at its start. Null if no further payment will be due. */
             next_amount: components["schemas"]["NullableAmount"];
-            /** @description The discount after the change. Null: the subscription then has no discount. */
+            /** @description The discount after the change; null if the subscription then has no discount. */
             discount: components["schemas"]["NullableDiscount"];
-            /** @description True if the change ends the discount, because the plan, the billing cycle or the currency becomes another. */
+            /** @description True if the change ends the discount, because the subscription gets another plan, billing cycle or currency. */
             ends_discount: boolean;
         };
         /**
@@ -1949,7 +1949,7 @@ export interface components {
          * @enum {string}
          */
         Effective: "period_end" | "now";
-        /** @description The changes that the service will make to a subscription: renewals, retries of payments, ends. */
+        /** @description The steps that the service will take for a subscription, such as renewals and retries of payments. */
         Timeline: {
             /** @description The steps, earliest first. */
             data: components["schemas"]["UpcomingStep"][];
@@ -1957,7 +1957,7 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description A future step of a subscription.
+         * @description A step that the service will take for a subscription, such as a renewal.
          * @example {
          *       "at": "2025-02-28T12:00:00.000000Z",
          *       "step": "period_started",
@@ -1975,13 +1975,13 @@ export interface components {
         UpcomingStep: {
             at: components["schemas"]["Timestamp"];
             /**
-             * @description The kind of step. `payment_retried` and `dunning_ended` are listed for a payment that has failed, as if each retry fails. All other steps are listed as if every payment succeeds at once.
+             * @description The kind of step. The list of steps assumes that every future payment succeeds at once. If a payment has failed already, the list also has the retries of this payment (`payment_retried`), as if each retry fails, and the end of the retries (`dunning_ended`). `reminded`: an event announces the end of the trial or the renewal. `corrected`: only `next_action_at` of the subscription is corrected. `lapsed` (a payment was not made in time) is not in this list.
              * @enum {string}
              */
             step: "ended" | "started" | "plan_changed" | "paused" | "periods_skipped" | "period_started" | "resumed" | "lapsed" | "dunning_ended" | "reminded" | "corrected" | "payment_retried";
             /** @description The status after the step. */
             status: components["schemas"]["SubscriptionStatus"];
-            /** @description The pending payment that the step creates. Null: the step creates no payment. */
+            /** @description The pending payment that the step creates. Null if the step creates no payment. */
             ask: {
                 /** @enum {string} */
                 kind: "initial" | "renewal" | "proration";
@@ -1994,7 +1994,7 @@ export interface components {
             } | null;
         };
         /**
-         * @description The figures of one moment. The subscriptions that count towards `mrr` are those with the status `active`, `past_due` or `cancelled` that have begun and have not ended.
+         * @description The figures at the time `as_of`. A subscription counts towards `mrr` if its status is `active`, `past_due` or `cancelled`, it has begun, and it has not ended.
          * @example {
          *       "as_of": "2025-06-30T00:00:00.000000Z",
          *       "subscriptions": {
@@ -2036,7 +2036,7 @@ export interface components {
          *     }
          */
         FiguresNow: {
-            /** @description The moment of the figures. */
+            /** @description The time for which the figures were calculated. */
             as_of: components["schemas"]["Timestamp"];
             /** @description The number of subscriptions with each status. */
             subscriptions: {
@@ -2051,20 +2051,20 @@ export interface components {
             };
             /** @description The number of subscriptions that grant access. */
             with_access: components["schemas"]["Count"];
-            /** @description The number of subscriptions that are blocked. */
+            /** @description The number of subscriptions whose access is blocked (`blocked` is true). */
             blocked: components["schemas"]["Count"];
             /** @description The number of users with a subscription that adds more than 0 to `mrr`. */
             paying_users: components["schemas"]["Count"];
             /** @description The monthly recurring revenue by currency. Prices without a currency come last. */
             money: {
                 currency: components["schemas"]["NullableCurrency"];
-                /** @description The monthly recurring revenue: for each subscription that counts (see `FiguresNow`), the part of its price, less discount, that falls on one month. */
+                /** @description The monthly recurring revenue. For each subscription that counts (see `FiguresNow`), the price of a whole billing cycle (price times quantity), less the discount, is converted to one month. The results are added. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from subscriptions that are past due. */
                 at_risk: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from subscriptions without `ends_at`. */
                 committed: components["schemas"]["TotalAmount"];
-                /** @description The monthly recurring revenue that trials without `ends_at` will bring. Not in `mrr`. */
+                /** @description The monthly recurring revenue that is added if all subscriptions that are on trial and have no `ends_at` continue after the trial. It is not included in `mrr`. */
                 trial: components["schemas"]["TotalAmount"];
             }[];
             /** @description The plans, ordered by `subscriptions`, the largest number first; at most 200. */
@@ -2080,9 +2080,9 @@ export interface components {
                 }[];
             }[];
         };
-        /** @description The figures of each of the last months, up to the current one. */
+        /** @description The figures of each month. The parameter `months` of the request sets the number of months. The last one is the current month, which is not complete yet. */
         FiguresByMonth: {
-            /** @description The moment of the figures of the current month. */
+            /** @description The time for which the figures were calculated. The figures of the current month are those at this time; the figures of an earlier month are those at its end. */
             as_of: components["schemas"]["Timestamp"];
             /** @description The number of payments without a period. They count in `payments` of the month in which they were created, and in no other figure. */
             without_period: components["schemas"]["Count"];
@@ -2120,20 +2120,20 @@ export interface components {
             month: string;
             /** @description False for the current month. */
             complete: boolean;
-            /** @description The number of users with recurring revenue: `paying_users` of the previous month + `new_users` + `returned_users` - `churned_users`. */
+            /** @description The number of users whose payments add more than 0 to `mrr`. It is `paying_users` of the previous month + `new_users` + `returned_users` - `churned_users`. */
             paying_users: components["schemas"]["Count"];
-            /** @description The number of users who pay for the first time. */
+            /** @description The number of users who are counted in `paying_users`, and were not counted there in any earlier month. */
             new_users: components["schemas"]["Count"];
-            /** @description The number of users who pay again, after they did not pay at the end of the previous month. */
+            /** @description The number of users who are counted in `paying_users`, and were not counted there in the previous month, but in an earlier month. */
             returned_users: components["schemas"]["Count"];
-            /** @description The number of users who paid at the end of the previous month, and pay no longer. */
+            /** @description The number of users who were counted in `paying_users` of the previous month, and are not counted there in this month. */
             churned_users: components["schemas"]["Count"];
             /** @description `churned_users` divided by the `paying_users` of the previous month, with 4 decimals; null if the previous month had no paying users. */
             churn_rate: number | null;
             /** @description The monthly recurring revenue by currency. */
             money: {
                 currency: string;
-                /** @description The monthly revenue from the payments whose period contains the end of the month (for the current month: contains `as_of`). */
+                /** @description The monthly recurring revenue at the end of the month (for the current month: at `as_of`). It comes from the payments whose period contains this time. If a subscription has several such payments, only the newest counts. */
                 mrr: components["schemas"]["TotalAmount"];
                 /** @description The part of `mrr` from payments that failed and will be retried. */
                 at_risk: components["schemas"]["TotalAmount"];
@@ -2148,22 +2148,22 @@ export interface components {
         };
         /** @description The payments that the service will create, by month. */
         Forecast: {
-            /** @description The moment of the forecast. */
+            /** @description The time for which the forecast was calculated. */
             as_of: components["schemas"]["Timestamp"];
-            /** @description The last moment of the last month. */
+            /** @description The last moment of the forecast: the end of the last month in `data`. */
             until: components["schemas"]["Timestamp"];
-            /** @description The number of subscriptions that have not expired and whose `managed_by` is not `clock`. */
+            /** @description The number of subscriptions that the forecast does not include, because their `managed_by` is not `clock`. Expired subscriptions are not counted. */
             not_included: {
-                /** @description The subscriptions that callers manage. */
+                /** @description The number of subscriptions whose `managed_by` is `caller`, without expired ones. */
                 caller: components["schemas"]["Count"];
-                /** @description The subscriptions that a payment provider manages. */
+                /** @description The number of subscriptions whose `managed_by` is `provider`, without expired ones. */
                 provider: components["schemas"]["Count"];
             };
             /** @description The months. The first one is the current month. */
             data: components["schemas"]["ForecastMonth"][];
         };
         /**
-         * @description The payments for periods that begin in a month.
+         * @description The payments that the service will create for the periods that begin in one month.
          * @example {
          *       "month": "2026-12",
          *       "complete": true,
@@ -2244,7 +2244,7 @@ export interface components {
             node_quota: components["schemas"]["NodeQuota"];
             /** @description The subscriptions that grant access, newest first. */
             grants: components["schemas"]["Grant"][];
-            /** @description Only if the query has `feature`: true if `features` contains it. */
+            /** @description True if `features` contains the feature that the parameter `feature` of the request names. This field is left out if the request does not have the parameter. */
             has_feature?: boolean;
         };
         /** @description A subscription that grants access, and its plan. */
@@ -2253,12 +2253,12 @@ export interface components {
             status: components["schemas"]["SubscriptionStatus"];
             /**
              * Format: date-time
-             * @description When the next period starts and its payment is due, unless the subscription is cancelled. Null: no renewal.
+             * @description When the next period starts and its payment is due. A cancelled subscription can have a `renews_at` too, but does not renew. Null if no renewal is planned.
              */
             renews_at: string | null;
             /**
              * Format: date-time
-             * @description When access ends; null: no end.
+             * @description When access ends. Null if no end is set.
              */
             ends_at: string | null;
             plan: {
@@ -2269,7 +2269,7 @@ export interface components {
             };
         };
         /**
-         * @description A link with which a user manages subscriptions.
+         * @description A link to the page on which a user manages the user's own subscriptions.
          * @example {
          *       "url": "https://shop.example/account#token=spt_AQF0b0uQI9lWGoIVCf04DszuAAAAAGnZjwAbWjI9r2fwSVdNWuaNwt_InsBoZizepf83Xy4Qc8JO6g",
          *       "expires_at": "2026-04-11T00:30:00.000000Z"
@@ -2304,7 +2304,7 @@ export interface components {
             };
         };
         /**
-         * @description No fields. The body may be left out.
+         * @description An object without fields. The body may be left out.
          * @example {}
          */
         NoInput: Record<string, never>;
@@ -2358,12 +2358,12 @@ export interface components {
             starts_at: components["schemas"]["Timestamp"];
             /**
              * Format: date-time
-             * @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null: no renewal.
+             * @description When the next period starts and its payment is due. No period starts while the subscription is paused, unpaid, cancelled or expired. Null if no renewal is planned.
              */
             renews_at: string | null;
             /**
              * Format: date-time
-             * @description When access ends; null: no end.
+             * @description When access ends. Null if no end is set.
              */
             ends_at: string | null;
             /** Format: date-time */
@@ -2375,13 +2375,13 @@ export interface components {
             price: components["schemas"]["NullableAmount"];
             /** @description The currency of `price` and `credit`. */
             currency: components["schemas"]["NullableCurrency"];
-            /** @description The credit of the user: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
+            /** @description The credit that the user has for this subscription: it reduces the payments for changes of plan and for the next periods, and is never paid out. */
             credit: components["schemas"]["NullableAmount"];
-            /** @description The discount of the subscription. Null: it has no discount. */
+            /** @description The discount of the subscription. Null if it has no discount. */
             discount: components["schemas"]["NullableDiscount"];
-            /** @description When the trial ends or ended. Null: the subscription has no trial. */
+            /** @description When the trial ends or ended. Null if the subscription has no trial. */
             trial_ends_at: components["schemas"]["NullableTimestamp"];
-            /** @description When the service resumes the paused subscription. Null: it stays paused until a request resumes it. If `managed_by` is `caller`, the time is only stored. */
+            /** @description When the service resumes the paused subscription. If null, it stays paused until a request resumes it. If `managed_by` is `caller`, the service only stores this time, and does not resume the subscription. */
             resumes_at: components["schemas"]["NullableTimestamp"];
             next_charge: components["schemas"]["NullableNextCharge"];
             scheduled_change: components["schemas"]["MyScheduledChange"];
@@ -2396,10 +2396,10 @@ export interface components {
                 node_quota: components["schemas"]["NodeQuota"];
                 tier: components["schemas"]["Tier"];
             };
-            /** @description The actions that the user can take now. `resume` undoes a cancellation, or drops a coming change of plan, that the user chose. */
+            /** @description The actions that the user can take now. `resume` undoes a cancellation by the user, or drops a scheduled change of plan that the user chose. */
             actions: ("cancel" | "resume" | "change_plan")[];
         };
-        /** @description The next payment that the service will create, if every open payment succeeds. Null: there is none among the next 24 changes of the subscription by the service, or `managed_by` is not `clock`. */
+        /** @description The next payment that the service will create for the subscription, if every payment succeeds at once. Null if `managed_by` is not `clock`, or if none of the next 24 steps that the service will take for the subscription creates a payment. */
         NullableNextCharge: {
             /** @description When the payment is due. */
             at: components["schemas"]["Timestamp"];
@@ -2407,13 +2407,13 @@ export interface components {
             /** @description A code of ISO 4217. */
             currency: string;
         } | null;
-        /** @description The change at the next renewal, or after its payment, as the user sees it. Null if no change is scheduled. */
+        /** @description The scheduled change of the subscription, with the details that the user may see. The change is made at the next renewal, or as soon as the payment for the change succeeds. Null if no change is scheduled. */
         MyScheduledChange: {
             /** @enum {string} */
             action: "change_plan" | "pause";
-            /** @description When the change is made: `renews_at`. Null: it is made when its payment succeeds. */
+            /** @description The moment at which the change is made; it is the same as `renews_at` of the subscription. Null if the change is made as soon as the payment for it succeeds. */
             effective_at: components["schemas"]["NullableTimestamp"];
-            /** @description With `pause`: when the service resumes the subscription. */
+            /** @description If `action` is `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
             subscription_plan_id?: components["schemas"]["RecordId"];
             billing_cycle?: components["schemas"]["BillingCycle"];
@@ -2421,7 +2421,7 @@ export interface components {
             /** @description A code of ISO 4217. */
             currency?: string;
             quantity?: components["schemas"]["Quantity"];
-            /** @description With `change_plan`: the new plan. */
+            /** @description If `action` is `change_plan`: the new plan. */
             plan: {
                 slug: string;
                 name: string;
@@ -2448,9 +2448,9 @@ export interface components {
             period_start: components["schemas"]["NullableTimestamp"];
             /** @description The end of the period that begins at `period_start`; null if the period has no end. */
             period_end: components["schemas"]["NullableTimestamp"];
-            /** @description When the payment is due for collection. For a retry: when the retry is due. */
+            /** @description The earliest moment at which the payment is to be collected. If the payment failed and is retried, this is the moment of the retry. Null if the payment is not for a period, or if a payment provider collects it. */
             due_at: components["schemas"]["NullableTimestamp"];
-            /** @description When a failed payment is retried; null: never. */
+            /** @description When the failed payment is to be collected again. Null if it is not to be collected again. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
             created_at: components["schemas"]["Timestamp"];
         };
@@ -2464,9 +2464,9 @@ export interface components {
         EventPage: {
             /** @description The events, oldest first. */
             data: components["schemas"]["Event"][];
-            /** @description True if `next_after` is below `last`. */
+            /** @description True if the feed continues after this page: `next_after` is below `last`. */
             has_more: boolean;
-            /** @description The `after` of the next request, also if this page is empty. All events up to this `sequence` were read. */
+            /** @description The value for `after` in the next request. Use it even if this page is empty, because the server has already searched the feed up to this `sequence`. */
             next_after: components["schemas"]["Sequence"];
             /** @description The `sequence` of the newest event; 0 if there was never an event. */
             last: components["schemas"]["Sequence"];
@@ -2494,63 +2494,63 @@ export interface components {
             id: components["schemas"]["RecordId"];
             sequence: components["schemas"]["Sequence"];
             at: components["schemas"]["Timestamp"];
-            /** @description The kind of record and the kind of change. */
+            /** @description The kind of record and the kind of change, such as `subscription.created`. */
             type: string;
             /** @description The record that changed. */
             subject: {
                 /** @enum {string} */
                 kind: "plan" | "subscription" | "payment" | "user" | "session" | "client";
-                /** @description A UUID; for a client, its id. */
+                /** @description The id of the record. It is a UUID, except for a client: the id of a client is a short text, such as `shop`. */
                 id: string;
             };
             /** @description The version of the record after the change. */
             version: components["schemas"]["Version"];
-            /** @description The author of the change: `client:<id>`, `user:<uuid>`, `clock`, `provider:<source>`, `command` or `library`. Null for events of early releases. */
+            /** @description The author of the change: `client:<id>`, `user:<uuid>`, `clock` (this service itself, when the change was due), `provider:<source>` (a payment provider), `command` (a command of an operator, or the settings file) or `library` (a program that embeds this service as a library). Null for events of early releases. */
             actor: string | null;
             /** @description The details of the change; `{}` if there are none. */
             change: {
-                /** @description With `status_changed`: the previous status. */
+                /** @description If the type of the event ends in `.status_changed`: the previous status. */
                 from?: string;
-                /** @description With `status_changed`: the new status. */
+                /** @description If the type of the event ends in `.status_changed`: the new status. */
                 to?: string;
-                /** @description With `updated`: the fields that changed. */
+                /** @description If the type of the event ends in `.updated`: the names of the fields that changed. */
                 fields?: string[];
                 /**
                  * Format: date-time
-                 * @description With `period_started`: the start of the period.
+                 * @description If the type of the event is `subscription.period_started`: the start of the period.
                  */
                 period_start?: string;
                 /**
                  * Format: date-time
-                 * @description With `period_started`: the end of the period; null if the period has no end.
+                 * @description If the type of the event is `subscription.period_started`: the end of the period; null if the period has no end.
                  */
                 period_end?: string | null;
                 /**
                  * Format: int32
-                 * @description With `periods_skipped`: the number of periods for which no payment is created.
+                 * @description If the type of the event is `subscription.periods_skipped`: the number of missed periods that the service skipped. No payment is created for them.
                  */
                 count?: number;
                 /**
                  * Format: uuid
-                 * @description With `plan_changed`: the previous plan.
+                 * @description If the type of the event is `subscription.plan_changed`: the previous plan.
                  */
                 from_plan?: string;
                 /**
                  * Format: uuid
-                 * @description With `plan_changed`: the new plan; the same plan if only the billing cycle, the price or the quantity changed.
+                 * @description If the type of the event is `subscription.plan_changed`: the new plan; the same plan if only the billing cycle, the price or the quantity changed.
                  */
                 to_plan?: string;
                 /**
                  * Format: date-time
-                 * @description With `trial_will_end`: when the trial ends.
+                 * @description If the type of the event is `subscription.trial_will_end`: when the trial ends.
                  */
                 trial_ends_at?: string;
                 /**
                  * Format: date-time
-                 * @description With `renewal_upcoming`: when the subscription renews.
+                 * @description If the type of the event is `subscription.renewal_upcoming`: when the subscription renews.
                  */
                 renews_at?: string;
-                /** @description With `session.revoked`: the reason. */
+                /** @description If the type of the event is `session.revoked`: the reason why the session was ended. `logout`: the user logged out. `revoke_all`: the user or an operator ended all sessions of the user, or the user ended all sessions except the current one. `refresh_reuse`: a refresh token was used twice. `session_limit`: the user opened more sessions than allowed. */
                 reason?: string;
             };
         };
@@ -2572,12 +2572,12 @@ export interface components {
         ClockAdvance: {
             to?: components["schemas"]["TimestampInput"];
             /**
-             * @description An ISO 8601 duration with exactly one unit, for example `P1M` or `PT36H`. Years, months, weeks and days follow the calendar, at most a hundred years.
+             * @description An ISO 8601 duration with exactly one unit, for example `P1M` or `PT36H`. A duration in years, months, weeks or days follows the calendar and can be at most a hundred years.
              * @example P1M
              */
             by?: string;
             /**
-             * @description The result of each payment when it is due: `leave` leaves it open, `succeed` and `fail` report a success or a failure. Default: `leave`.
+             * @description The result that is reported for each payment that becomes due while the clock advances. `succeed` reports a success, and `fail` reports a failure. `leave` reports nothing, so the payment stays open. Default: `leave`.
              * @enum {string}
              */
             payments?: "leave" | "succeed" | "fail";
@@ -2586,10 +2586,10 @@ export interface components {
             now: components["schemas"]["Timestamp"];
             /**
              * Format: int64
-             * @description The number of steps that were taken.
+             * @description The number of steps that the server took, such as renewals and ends of trials.
              */
             steps: number;
-            /** @description False if more steps are due: repeat the request. */
+            /** @description False if the clock has not reached the requested time yet, because the work took too long. In this case, send the request again, with the requested time as `to`. */
             done: boolean;
         };
         /** @description A webhook as the payment provider sent and signed it: any bytes, at most 1,048,576. */
@@ -2602,19 +2602,19 @@ export interface components {
             received: true;
         };
         /**
-         * @description The state of an event. `pending`: the object that the event is about will be read from the provider. `applied`: a record was written. `same`: the records were up to date. `waiting`: something is missing (see `reason`); the event will be retried. `ignored`: the service does not copy such objects. `failed`: a person must check it.
+         * @description The state of an event. `pending`: the object that the event is about will be read from the provider. `applied`: a record was written. `same`: the records were up to date. `waiting`: something is missing (see `reason`); the event will be retried. `ignored`: the service does not copy this object (see `reason`). `failed`: the event cannot be applied (see `reason`), and a person must check it.
          * @example waiting
          * @enum {string}
          */
         ProviderEventState: "pending" | "applied" | "same" | "waiting" | "ignored" | "failed";
         /**
-         * @description The reason for the state of an event.
+         * @description The reason for the state of an event. `provider_unavailable`: the provider's API could not be reached. `unknown_customer`: no user is known for the customer. `customer_conflict`: several users are named for the object, or its customer is bound to another user. `unknown_plan`, `ambiguous_plan`: no plan, or more than one plan, has the price or the product. `managed_by_clock`: the subscription with this external id has `managed_by` `clock`. `currency_unverified`: the number of decimals of the amount is uncertain. `not_found`: the provider does not have the object. `other_mode`: the event is about test data but live data is copied, or the reverse. `not_a_subscription`: the object has no subscription. `zero_amount`: the amount is 0. `detached`: a caller released the record from the provider, or the record was deleted. `unreadable`: the payload or the object cannot be read. `settled_differs`: the amount or the currency of a paid payment is different at the provider.
          * @example unknown_customer
          * @enum {string}
          */
         ProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs";
         /**
-         * @description The reason for the state, if there is one.
+         * @description The reason for the state (see `ProviderReason`); null if the state has no reason.
          * @enum {string|null}
          */
         NullableProviderReason: "provider_unavailable" | "unknown_customer" | "customer_conflict" | "unknown_plan" | "ambiguous_plan" | "managed_by_clock" | "currency_unverified" | "not_found" | "other_mode" | "not_a_subscription" | "zero_amount" | "detached" | "unreadable" | "settled_differs" | null;
@@ -2634,20 +2634,20 @@ export interface components {
             id: string;
             /** @description The name of the payment provider in this service. */
             source: string;
-            /** @description The key that identifies the event, so that it is stored only once: the provider's id of the event, a hash of the body, or `sync:` and the object. */
+            /** @description The key that identifies the event, so that it is stored only once. It is the provider's id of the event, or a hash of the body of the webhook, or, if the event comes from a sync, `sync:` with the type and the id of the object. */
             key: string;
             /** @description The provider's name for the type of the event. */
             event_type: string | null;
             /** @description The object that the event is about. */
             object: components["schemas"]["NullableProviderObject"];
-            /** @description The subscription, invoice or order that `object` leads to: `object` itself if it is one of these, else the one that its checkout session or payment intent belongs to. Null until it is found, and for a customer. */
+            /** @description The subscription, invoice or order that `object` leads to: `object` itself if it is one of these, else the one that its checkout session or payment intent belongs to. Null as long as the service has not found it, and always null if `object` is a customer. */
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
              * @description The user that the checkout names, or the user that a caller sent (see `user_decides`). Null if neither names a user.
              */
             user_id: string | null;
-            /** @description True if a caller sent `user_id`. Then this user gets the subscription, even if the customer is bound to another user. */
+            /** @description True if a caller chose `user_id` when it created a link or requested a sync. Then this user gets the subscription, even if the customer is bound to another user. */
             user_decides: boolean;
             /** @description The customer at the provider; null until the object was read. */
             customer: string | null;
@@ -2663,7 +2663,7 @@ export interface components {
              * @description The subscription of this service to which the object belongs.
              */
             subscription_id: string | null;
-            /** @description When the event is retried; null: never. */
+            /** @description When the event is tried again; null if it is not tried again. */
             next_attempt_at: components["schemas"]["NullableTimestamp"];
         };
         /** @description A page of events of payment providers. */
@@ -2672,57 +2672,57 @@ export interface components {
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description A link. It binds a customer of the provider to a user, or a subscription, invoice or order of the provider to a subscription of this service. */
+        /** @description A link between an object of a payment provider and a record of this service. It binds a customer of the provider to a user, or a subscription, invoice or order of the provider to a subscription of this service. */
         ListedProviderLink: {
             id: string;
             /** @description The name of the payment provider in this service. */
             source: string;
-            /** @description The object at the provider. */
+            /** @description The object of the payment provider that the link binds. */
             object: {
                 /** @enum {string} */
                 kind: "customer" | "subscription" | "invoice" | "order";
                 id: components["schemas"]["ProviderObjectId"];
             };
-            /** @description The customer, at the provider, to whom the subscription, invoice or order belongs. */
+            /** @description The id of the customer, at the provider, to whom the subscription, invoice or order in `object` belongs. Null if `object` is a customer itself, or if no customer is known for it. */
             customer: string | null;
             /**
              * Format: uuid
-             * @description The user to whom the customer is bound.
+             * @description The user to whom the customer in `object` is bound. Null if `object` is not a customer.
              */
             user_id: string | null;
             /**
              * Format: uuid
-             * @description The subscription of this service to which the subscription, invoice or order belongs.
+             * @description The id of the subscription of this service to which the subscription, invoice or order in `object` is bound. Null if `object` is a customer.
              */
             subscription_id: string | null;
         };
-        /** @description A page of links of payment providers. */
+        /** @description A page of links. A link binds an object of a payment provider to a user or a subscription of this service. */
         ProviderLinkPage: {
             data: components["schemas"]["ListedProviderLink"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
         };
-        /** @description The state of a subscription of the provider that this service has not copied yet, and the reason. */
+        /** @description Returned if the subscription could not be copied from the provider (yet): the state of the event about it, and the reason for this state. */
         ProviderStanding: {
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
         };
-        /** @description The number of events that have this state and this reason. */
+        /** @description The number (`count`) of the provider's events that have the state `state` and the reason `reason`. */
         ProviderCount: {
             state: components["schemas"]["ProviderEventState"];
             reason: components["schemas"]["NullableProviderReason"];
             count: number;
         };
-        /** @description A sync of a payment provider. */
+        /** @description A sync: a run in which this service reads objects from a payment provider and updates its own records. */
         NullableProviderSyncReport: {
             /**
-             * @description `nightly` reads all subscriptions, and the other objects of the last 90 days. `all` reads all objects.
+             * @description The objects that the sync reads. `nightly`: all subscriptions, and the other objects (such as invoices and orders) of the last 90 days. `all`: all objects.
              * @enum {string}
              */
             kind: "nightly" | "all";
             started_at: components["schemas"]["Timestamp"];
             finished_at: components["schemas"]["NullableTimestamp"];
-            /** @description The number of objects by result. `drift` counts the objects that differed from this service's records although no event about them was pending or waiting; a number above 0 means that webhooks are missing. */
+            /** @description The number of objects with each result. `drift` counts the objects whose records were changed by the sync, although no event about the object was pending or waiting. If `drift` is above 0, webhooks of the provider did not arrive. */
             counts: {
                 made: number;
                 changed: number;
@@ -2752,7 +2752,7 @@ export interface components {
             data: components["schemas"]["Provider"][];
         };
         /**
-         * @description The link to make: send either `customer` and `user_id`, or `subscription_id`.
+         * @description The link to make. Send `customer` and `user_id` to bind the customer to the user, or `subscription_id` to let the provider manage this subscription again.
          * @example {
          *       "source": "stripe",
          *       "customer": "cus_1AbC",
@@ -2790,7 +2790,7 @@ export interface components {
             order?: components["schemas"]["ProviderObjectId"];
             /**
              * Format: uuid
-             * @description The user who gets the subscription if this service has not copied it yet, even if the provider's customer is bound to another user.
+             * @description The user who gets the subscription, even if the provider's customer is bound to another user. It has no effect on a subscription that this service has copied already: such a subscription stays with its user.
              */
             user_id?: string;
         };
@@ -2801,7 +2801,7 @@ export interface components {
          */
         EndpointUrl: string;
         /**
-         * @description The types of events, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
+         * @description The types of the events that are sent to the endpoint, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
          * @example [
          *       "subscription.*",
          *       "payment.status_changed.failed"
@@ -2822,11 +2822,11 @@ export interface components {
          */
         NewWebhookEndpoint: {
             url: components["schemas"]["EndpointUrl"];
-            /** @description The types of events to send. Default: `["*"]`. */
+            /** @description The types of events to send. Default: `["*"]`, which means all events of plans, subscriptions and payments. */
             types?: components["schemas"]["EndpointTypes"];
             /** @description A description for people, on one line. Default: `""`. */
             description?: components["schemas"]["EndpointDescription"];
-            /** @description The first event to send: `now` for the next event that is written, `start` for the oldest stored event, or the `sequence` of an event to begin with the event after it. Default: `now`. */
+            /** @description The first event to send. `now`: the next event that is written. `start`: the oldest stored event. A number: the first event with a higher `sequence` than this number. Default: `now`. */
             from?: string | number;
         };
         /**
@@ -2839,7 +2839,7 @@ export interface components {
             url?: components["schemas"]["EndpointUrl"];
             types?: components["schemas"]["EndpointTypes"];
             description?: components["schemas"]["EndpointDescription"];
-            /** @description True: the server sends events, from where it stopped. False: it sends no events. */
+            /** @description True enables the endpoint: the server sends events to it again, from the place where it stopped. False disables the endpoint: the server sends no events to it. */
             enabled?: boolean;
         };
         /** @description An endpoint to which events are sent, and the state of its deliveries. */
@@ -2853,13 +2853,13 @@ export interface components {
             disabled_reason: components["schemas"]["NullableDisabledReason"];
             /** @description When the endpoint was disabled; null if it is enabled. */
             disabled_at: components["schemas"]["NullableTimestamp"];
-            /** @description After a rotation: the moment until which the previous secret signs deliveries too. Null if only one secret signs. */
+            /** @description The moment until which the previous secret also signs deliveries, after a rotation of the secret. Null if only the current secret signs. */
             previous_secret_until: components["schemas"]["NullableTimestamp"];
             /** @description The `sequence` up to which every event was delivered or parked, or has a type that the endpoint does not receive. */
             cursor: components["schemas"]["Sequence"];
             /** @description The `sequence` of the newest event minus `cursor`. This number also counts events that the endpoint does not receive, until the cursor passes them. */
             behind: components["schemas"]["Sequence"];
-            /** @description When the endpoint stalled; null if it is not stalled. While it is stalled, only its oldest event is attempted. */
+            /** @description The moment at which the endpoint stalled, for the reason in `stall_reason`; null if it is not stalled. While the endpoint is stalled, the server attempts only one event at a time, to find out whether the endpoint accepts events again. If the reason is `parked_full`, parked events are also attempted when they are due. */
             stalled_since: components["schemas"]["NullableTimestamp"];
             stall_reason: components["schemas"]["NullableStallReason"];
             /** @description When the next attempt of a failed event is due; null if none is planned. */
@@ -2868,17 +2868,17 @@ export interface components {
             parked: number;
             /** @description The number of events that were given up after ten attempts and are still listed with the parked events. An event is listed for 30 days after it was given up, and at most 100 such events are listed. */
             given_up: number;
-            /** @description The moment of the first failed attempt since the last success. Null: no attempt has failed since then. After five days without a success the endpoint is disabled. */
+            /** @description The moment of the first failed attempt since the last success. Null if no attempt has failed since then. If attempts still fail five days after this moment, the endpoint is disabled. */
             failing_since: components["schemas"]["NullableTimestamp"];
             last_success_at: components["schemas"]["NullableTimestamp"];
-            /** @description The `sequence` up to which events were deleted before they could be delivered; null if there are none. */
+            /** @description The `sequence` of the last event that was deleted before it could be delivered; null if no such event was deleted. */
             missed_up_to: number | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
             version: components["schemas"]["Version"];
             /** @description The last attempts, newest first. Left out in lists. */
             recent?: components["schemas"]["WebhookAttempt"][];
-            /** @description The secret that signs deliveries. Only sent when the endpoint is created or its secret is rotated; null if the request that created the endpoint is repeated after a rotation. */
+            /** @description The secret that signs deliveries. It is returned only when the endpoint is created or its secret is rotated. It is null if the request that created the endpoint is sent again after a rotation. */
             secret?: string | null;
         };
         /** @description A page of endpoints. */
@@ -2897,36 +2897,36 @@ export interface components {
             /** @description The number of attempts for this event so far, including this one. */
             attempt: number;
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response. Null: the endpoint did not respond. */
+            /** @description The HTTP status of the response. Null if the endpoint did not respond. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
         } | null;
         /**
-         * @description `delivered`: the response has a status from 200 to 299. `refused`: the response has another status. `timed_out`: no response in time. `unreachable`: the connection failed or was closed before the response. `blocked`: the URL or its address is not allowed.
+         * @description `delivered`: the response has a status from 200 to 299. `refused`: the response has another status. `timed_out`: the endpoint did not respond in time. `unreachable`: the connection failed or was closed before the response. `blocked`: the URL or one of its IP addresses is not allowed, so no connection was made.
          * @enum {string}
          */
         WebhookOutcome: "delivered" | "refused" | "timed_out" | "unreachable" | "blocked";
         /**
-         * @description Why the endpoint is disabled. `by_caller`: a caller disabled it. `gone`: it returned 410. `failing`: it accepted no event for five days. `key_missing`: the server key of its secret is missing. `imported`: it came with an import.
+         * @description The reason why the endpoint is disabled; null if it is enabled. `by_caller`: a caller disabled the endpoint. `gone`: the endpoint returned the status 410. `failing`: the endpoint accepted no event for five days. `key_missing`: the server key from which the secret of the endpoint is derived is missing, or was replaced by another key. `imported`: the endpoint was created by an import of records, and no caller has enabled it since.
          * @enum {string|null}
          */
         NullableDisabledReason: "by_caller" | "gone" | "failing" | "key_missing" | "imported" | null;
         /**
-         * @description Why the endpoint is stalled. `failing`: several attempts in a row failed. `parked_full`: the endpoint already has 100 parked events.
+         * @description The reason why the endpoint is stalled (see `stalled_since`); null if it is not stalled. `failing`: the deliveries of several different events failed, without a success between them. `parked_full`: the endpoint already has 100 parked events, so no further event can be parked.
          * @enum {string|null}
          */
         NullableStallReason: "failing" | "parked_full" | null;
         /**
-         * @description `waiting`: the event will be attempted again. `behind`: the event waits for an earlier event of the same record. `given_up`: the event was attempted ten times, and is not attempted again by itself.
+         * @description `waiting`: the event will be attempted again. `behind`: the event waits for an earlier event of the same record. `given_up`: ten attempts failed, and the event is attempted again only if a request resends it.
          * @enum {string}
          */
         ParkedEventState: "waiting" | "behind" | "given_up";
-        /** @description A parked event: an event that was set apart after a failed attempt, or to wait for an earlier event of the same record. */
+        /** @description A parked event: an event that was not delivered, because an attempt failed or because an earlier event of the same record was parked. It is stored, so that it can be sent later. */
         ParkedEvent: {
             sequence: components["schemas"]["Sequence"];
             state: components["schemas"]["ParkedEventState"];
-            /** @description The number of attempts; a resend sets it to 0. */
+            /** @description The number of attempts to deliver the event. A resend sets it to 0. */
             attempts: number;
             first_failed_at: components["schemas"]["NullableTimestamp"];
             next_attempt_at: components["schemas"]["NullableTimestamp"];
@@ -2948,19 +2948,19 @@ export interface components {
          *     }
          */
         SecretRotation: {
-            /** @description The number of hours for which the previous secret signs together with the new one. Default: `24`. */
+            /** @description The number of hours for which the previous secret signs deliveries together with the new secret. Default: `24`. */
             overlap_hours?: number;
         };
         /** @description The result of a ping. */
         WebhookPing: {
             outcome: components["schemas"]["WebhookOutcome"];
-            /** @description The HTTP status of the response. Null: the endpoint did not respond. */
+            /** @description The HTTP status of the response. Null if the endpoint did not respond. */
             status: number | null;
             /** @description How long the attempt took, in milliseconds. */
             duration_ms: number;
         };
         /**
-         * @description Exactly one of `to` and `since`.
+         * @description The event with which deliveries to the endpoint continue. Send exactly one of the fields `to` and `since`.
          * @example {
          *       "to": 0
          *     }
@@ -2968,11 +2968,11 @@ export interface components {
         WebhookRewind: {
             /** @description The event after this `sequence` is sent next. */
             to?: components["schemas"]["Sequence"];
-            /** @description The first event at this moment or later is sent next. */
+            /** @description The first event that happened at this moment or later is sent next. */
             since?: components["schemas"]["TimestampInput"];
         };
         /**
-         * @description Exactly one of `sequence` and `all`.
+         * @description The parked events to send now. Send exactly one of the fields `sequence` and `all`.
          * @example {
          *       "all": true
          *     }
@@ -2980,7 +2980,7 @@ export interface components {
         WebhookResend: {
             /** @description The `sequence` of the parked event. */
             sequence?: components["schemas"]["Sequence"];
-            /** @description True: all parked events. */
+            /** @description Must be true: all parked events are sent now. */
             all?: boolean;
         };
         /** @description The public keys to verify access tokens with, as a JWK set (RFC 7517). Empty if tokens are signed with a shared secret. */
@@ -2992,12 +2992,12 @@ export interface components {
                 use: "sig";
                 /** @enum {unknown} */
                 alg?: "EdDSA" | "ES256";
-                /** @description The key's thumbprint (RFC 7638). The header of a token has the `kid` of its key. */
+                /** @description The key's thumbprint (RFC 7638). The header of each token has the `kid` of the key that signed the token. */
                 kid: string;
                 /** @enum {unknown} */
                 crv: "Ed25519" | "P-256";
                 x: string;
-                /** @description Only for P-256. */
+                /** @description The second coordinate of the key. Only for the curve P-256. */
                 y?: string;
             }[];
         };
@@ -3037,7 +3037,7 @@ export interface components {
         Problem: {
             /** @constant */
             type: "about:blank";
-            /** @description The name of the status. */
+            /** @description The name of the HTTP status. */
             title: string;
             status: number;
             /** @description A sentence for people. Its text may change. */
@@ -3049,35 +3049,35 @@ export interface components {
             code: "malformed_json" | "header_invalid" | "host_invalid" | "path_invalid" | "invalid_query" | "invalid_cursor" | "idempotency_key_invalid" | "signature_invalid" | "client_id_missing" | "client_unknown" | "token_missing" | "token_invalid" | "token_expired" | "session_revoked" | "session_expired" | "identity_rejected" | "refresh_token_invalid" | "refresh_token_reused" | "scope_missing" | "email_mismatch" | "email_not_verified" | "auth_id_mismatch" | "route_not_found" | "not_found" | "account_not_found" | "method_not_allowed" | "request_timeout" | "account_exists" | "email_in_use" | "account_closing" | "slug_taken" | "external_id_taken" | "plan_in_use" | "plan_inactive" | "invalid_transition" | "payment_settled" | "managed_by_clock" | "managed_by_provider" | "managed_by_caller" | "already_subscribed" | "payment_open" | "payment_of_period" | "change_scheduled" | "discount_exists" | "currency_mismatch" | "quote_changed" | "customer_conflict" | "endpoint_limit" | "rotation_in_progress" | "key_missing" | "parked_full" | "idempotency_in_progress" | "events_forgotten" | "precondition_failed" | "body_too_large" | "uri_too_long" | "media_type_unsupported" | "validation_failed" | "idempotency_key_reused" | "rate_limited" | "internal" | "store_unavailable" | "identity_provider_unavailable" | "overloaded";
             /** @description The `x-request-id`. Send it to the operators of the service when you report the error. */
             request_id: string;
-            /** @description With `validation_failed`: all errors in the body. */
+            /** @description Only if `code` is `validation_failed`: all errors in the body. */
             errors?: components["schemas"]["Fault"][];
-            /** @description With `malformed_json`: the line where the JSON is invalid; 0 if the body is empty. */
+            /** @description Only if `code` is `malformed_json`: the line where the JSON is invalid, counted from 1; 0 if the body is empty. */
             line?: number;
-            /** @description With `malformed_json`: the column, in bytes. */
+            /** @description Only if `code` is `malformed_json`: the byte of the line at which the JSON is invalid. The first byte has the number 1; the number 0 means the place before the first byte. */
             column?: number;
-            /** @description With `invalid_query`: the name of the wrong parameter. */
+            /** @description Only if `code` is `invalid_query`: the name of the query parameter that is invalid. */
             parameter?: string;
-            /** @description With `invalid_transition`: the current status of the record. With `currency_mismatch`: the currency of the subscription. */
+            /** @description If `code` is `invalid_transition`: the current status of the record. If `code` is `currency_mismatch`: the currency of the subscription. */
             from?: string;
-            /** @description With `invalid_transition`: the status that was requested. With `currency_mismatch`: the currency of the plan. */
+            /** @description If `code` is `invalid_transition`: the status that was requested. If `code` is `currency_mismatch`: the currency of the plan. */
             to?: string;
-            /** @description With `invalid_transition`: the statuses that are allowed instead. */
+            /** @description Only if `code` is `invalid_transition`: the other statuses to which the record can change. */
             allowed?: string[];
-            /** @description With `slug_taken`, `external_id_taken`, `payment_of_period` and `already_subscribed`: the id of the other record, which already exists. */
+            /** @description Only if `code` is `slug_taken`, `external_id_taken`, `payment_of_period` or `already_subscribed`: the id of the existing record that conflicts with the request. */
             holder?: components["schemas"]["RecordId"];
-            /** @description With `payment_settled`, `payment_of_period` and `managed_by_…`: the fields that cannot be changed. */
+            /** @description Only if `code` is `payment_settled`, `payment_of_period`, or begins with `managed_by_`: the fields that cannot be changed. */
             fields?: string[];
             /**
              * Format: int64
-             * @description With `precondition_failed`: the current version of the record.
+             * @description Only if `code` is `precondition_failed`: the current version of the record.
              */
             current_version?: number;
-            /** @description With `quote_changed`: the current quote. */
+            /** @description Only if `code` is `quote_changed`: the current quote. */
             quote?: components["schemas"]["Quote"];
         };
         /** @description An error in one field. */
         Fault: {
-            /** @description The name of the field: `variants[2]` for an element, `metadata.campaign` for a key, empty for the body as a whole. */
+            /** @description The name of the field, such as `price`. An element of a list is named like `variants[2]`, and a field in an object like `metadata.campaign`. The name is empty if the error concerns the body as a whole. */
             field: string;
             code: components["schemas"]["FaultCode"];
             /** @description The rest of a sentence that begins with the name of the field: "must be …". */
@@ -3103,12 +3103,12 @@ export interface components {
         Version: number;
         /**
          * Format: date-time
-         * @description A time in UTC with microseconds, always with six digits of fraction, so that sorting the texts sorts the times.
+         * @description A time in UTC, always with six decimals of a second, so that times have the same order when they are sorted as texts.
          */
         Timestamp: string;
         /**
          * Format: date-time
-         * @description A time in UTC with microseconds, always with six digits of fraction, so that sorting the texts sorts the times; or null.
+         * @description A time in UTC, always with six decimals of a second, so that times have the same order when they are sorted as texts; or null.
          */
         NullableTimestamp: string | null;
         /**
@@ -3131,9 +3131,9 @@ export interface components {
         Amount: string;
         /** @description An exact decimal, or null. Parse it as a decimal, not as a float. */
         NullableAmount: string | null;
-        /** @description A decimal number, or a string with one: at most 15 digits before the point and 6 after it, without exponent and sign. The digits are stored as sent. */
+        /** @description A decimal number, or a string that contains a decimal number: at most 15 digits before the point and 6 after it, without exponent and sign. The digits are stored as sent. */
         AmountInput: string;
-        /** @description A decimal number, or a string with one: at most 15 digits before the point and 6 after it, without exponent and sign; or null. */
+        /** @description A decimal number, or a string that contains a decimal number: at most 15 digits before the point and 6 after it, without exponent and sign; or null. */
         NullableAmountInput: string | null;
         /** @description An amount above 0. */
         PositiveAmountInput: string;
@@ -3150,7 +3150,7 @@ export interface components {
          */
         NullableCurrencyInput: string | null;
         /**
-         * @description The party that changes the status and the periods. `caller`: clients, with their requests. `clock`: this service, at the right time. `provider`: a payment provider; the service copies its state.
+         * @description The party that changes the status and the periods. `caller`: clients, with their requests. `clock`: this service, at the right time. `provider`: a payment provider; this service copies the state of the subscription from the provider.
          * @enum {string}
          */
         ManagedBy: "caller" | "clock" | "provider";
@@ -3167,14 +3167,14 @@ export interface components {
         Quantity: number;
         /**
          * Format: uri
-         * @description The page of the payment provider where the subscriber manages the subscription: an https URL, or null if no provider manages it. Read-only.
+         * @description The page of the payment provider where the subscriber manages the subscription: an https URL. Null if no provider manages the subscription, or if no such page is known. Read-only.
          */
         ManageUrl: string | null;
-        /** @description The change at the next renewal, or after its payment: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. Null if no change is scheduled. */
+        /** @description The change that will be made at the next renewal, or when the payment for the change succeeds: `change_plan` with the new plan, cycle, price, currency and quantity, or `pause` with its `resumes_at`. Null if no change is scheduled. */
         ScheduledChange: {
             /** @enum {string} */
             action: "change_plan" | "pause";
-            /** @description When the change is made: `renews_at`. Null: it is made when its payment succeeds. */
+            /** @description The moment at which the change is made; it is the same as `renews_at` of the subscription. Null if the change is made as soon as the payment for it succeeds. */
             effective_at: components["schemas"]["NullableTimestamp"];
             /** @description With `pause`: when the service resumes the subscription. */
             resumes_at?: components["schemas"]["NullableTimestamp"];
@@ -3186,17 +3186,17 @@ export interface components {
             quantity?: components["schemas"]["Quantity"];
         } | null;
         /**
-         * @description The purpose of a payment. `initial`: the first period. `renewal`: a later period. `proration`: a change of plan within a period. Null: the payment is not for a period.
+         * @description The purpose of a payment. `initial`: the first period. `renewal`: a later period. `proration`: a change of plan or quantity within a period. Null if the payment is not for a period.
          * @enum {string|null}
          */
         NullablePaymentKind: "initial" | "renewal" | "proration" | null;
         /**
-         * @description An ISO 8601 duration in days, weeks, months or years, without mixing them: `P14D`, `P1M`. Or null.
+         * @description An ISO 8601 duration in a single unit (days, weeks, months or years), for example `P14D` or `P1M`; or null.
          * @example P14D
          */
         NullableSpan: string | null;
         /**
-         * @description An ISO 8601 duration in days, weeks, months or years, without mixing them, at most a hundred years: `P14D`, `P1M`. Or null.
+         * @description An ISO 8601 duration in a single unit (days, weeks, months or years), for example `P14D` or `P1M`; at most a hundred years. Or null.
          * @example P14D
          */
         NullableSpanInput: string | null;
@@ -3237,27 +3237,27 @@ export interface components {
          * @example 2
          */
         Tier: number;
-        /** @description The `cursor` of the next page; null on the last page. */
+        /** @description The value for the parameter `cursor` in the request for the next page; null on the last page. */
         Cursor: string | null;
         /**
-         * @description How often the price is paid: by name, or, for a cycle without a name, as an ISO 8601 duration of one unit.
+         * @description How often the price is paid. It is a name such as `monthly`. A cycle without a name is an ISO 8601 duration in days, weeks, months or years, without mixing them, such as `P18M`.
          * @example monthly
          * @example P18M
          */
         BillingCycle: string;
         /**
-         * @description How often the price is paid: by name or alias (case does not matter), or as an ISO 8601 duration of one unit, at most a hundred years.
+         * @description How often the price is paid. Send a name such as `monthly` or an alias such as `month` (case does not matter), or an ISO 8601 duration in days, weeks, months or years, without mixing them, such as `P18M`. The duration can be at most a hundred years.
          * @example monthly
          * @example P18M
          */
         BillingCycleInput: string;
         /**
-         * @description The status. `cancelled`: the subscription will not renew, and grants access until `ends_at`. `expired`: the subscription has ended.
+         * @description The status of the subscription. `pending`: it has not begun, or waits for its first payment. `past_due`: the last payment failed; access continues while the payment is retried. `unpaid`: the retries have ended; it grants no access until it is paid. `paused`: it grants no access. `cancelled`: it will not renew, and grants access until `ends_at`. `expired`: it has ended.
          * @enum {string}
          */
         SubscriptionStatus: "pending" | "on_trial" | "active" | "past_due" | "unpaid" | "paused" | "cancelled" | "expired";
         /**
-         * @description A status by name or alias; case does not matter.
+         * @description A status by its name or by an alias, such as `canceled`; case does not matter.
          * @example active
          * @enum {string}
          */
@@ -3265,7 +3265,7 @@ export interface components {
         /** @enum {string} */
         PaymentStatus: "pending" | "processing" | "succeeded" | "failed" | "canceled" | "partially_refunded" | "refunded" | "disputed";
         /**
-         * @description A status by name or alias; case does not matter.
+         * @description A status by its name or by an alias, such as `canceled`; case does not matter.
          * @example succeeded
          * @enum {string}
          */
@@ -3275,19 +3275,19 @@ export interface components {
     parameters: {
         /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
         "x-request-id": string;
-        /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+        /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from right to left. The first address that does not belong to a trusted proxy counts as the address of the user. Invalid values are ignored. */
         "x-forwarded-for": string;
         /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
         "user-agent": string;
-        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+        /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
         "idempotency-key": string;
-        /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+        /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
         "if-match": string;
-        /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+        /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
         "if-none-match": string;
         /** @description The `auth_id` of the signed-in user. */
         auth_id: string;
-        /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
+        /** @description The slug of the plan. `GET /subscription-plans/{slug}` also accepts the id of the plan. 404 if there is no such plan. */
         slug: string;
         /** @description The id of the subscription. 404 if it is not a UUID. */
         id: string;
@@ -3297,25 +3297,25 @@ export interface components {
         user_id: string;
         /** @description A feature to check; upper and lower case are different. The response then has `has_feature`. */
         feature: string;
-        /** @description The user who buys. */
+        /** @description The id of the user who will pay for the plan. */
         "checkout-user-id": components["schemas"]["Uuid"];
         /** @description The slug of the plan. */
         plan: string;
         /** @description The maximum number of records in the page. Default: `50`. */
         limit: number;
-        /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+        /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
         cursor: string;
-        /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty. Then the database was restored from an older backup. */
+        /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If the value is above `last` of the response, the page is empty. This can happen after the database was restored from an older backup. */
         "event-after": number;
-        /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
+        /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
         "event-type": string[];
         /** @description Only events of the record with this id. */
         "subject-id": components["schemas"]["Uuid"];
         /** @description The number of seconds to wait for an event if the page would be empty. Default: `0`. */
         wait: number;
-        /** @description Only changes (renewals, retries, ends) after the given time. If left out, the page begins with the next one. */
+        /** @description Only steps (such as renewals, retries and ends) after this moment. If left out, the page begins with the next step. */
         "timeline-after": components["schemas"]["TimestampInput"];
-        /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
+        /** @description Only steps (such as renewals, retries and ends) up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
         "timeline-until": components["schemas"]["TimestampInput"];
         /** @description The maximum number of steps. Further steps at the same moment as the last step are returned too. Default: `50`. */
         "timeline-limit": number;
@@ -3323,11 +3323,11 @@ export interface components {
         months: number;
         /** @description Only payments with a `due_at` at this moment or before. Default: now. */
         "due-before": components["schemas"]["TimestampInput"];
-        /** @description `pending`: payments to collect. `processing`: payments that a collector has begun to collect. Default: `pending`. */
+        /** @description Only payments with this status: `pending` for payments that still must be collected, or `processing` for payments that a collector has begun to collect. Default: `pending`. */
         "due-status": "pending" | "processing";
-        /** @description The field to sort by; `-` sorts in descending order. Default: `tier`. */
+        /** @description The field to sort by. A `-` before the name of the field sorts in descending order. Default: `tier`. */
         "plan-sort": "tier" | "-tier" | "price" | "-price" | "name" | "-name" | "created_at" | "-created_at";
-        /** @description Only plans that accept new subscriptions, or only plans that do not. */
+        /** @description With `true`, only plans that accept new subscriptions. With `false`, only plans that do not accept them. */
         "plan-is-active": boolean;
         /** @description Only plans with this billing cycle. */
         "billing-cycle": components["schemas"]["BillingCycleInput"];
@@ -3335,9 +3335,9 @@ export interface components {
         "product-id": components["schemas"]["ExternalIdInput"];
         /** @description Only plans with this tier. */
         tier: components["schemas"]["Tier"];
-        /** @description Only plans that are marked as the most popular, or only the others. */
+        /** @description With `true`, only plans that are marked as the most popular. With `false`, only the other plans. */
         "most-popular": boolean;
-        /** @description The field to sort by; `-` sorts in descending order. Default: `-created_at`. */
+        /** @description The field to sort by. A `-` before the name of the field sorts in descending order. Default: `-created_at`. */
         "subscription-sort": "created_at" | "-created_at" | "renews_at" | "-renews_at";
         /** @description Only the user with this e-mail address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
         email: string;
@@ -3351,15 +3351,15 @@ export interface components {
         endpoint_id: string;
         /** @description Only records of this payment provider. */
         "provider-source": string;
-        /** @description Only events in this state. */
+        /** @description Only events of payment providers whose `state` has this value. */
         "provider-state": components["schemas"]["ProviderEventState"];
-        /** @description Only events with this reason. */
+        /** @description Only events of payment providers whose `reason` has this value. */
         "provider-reason": components["schemas"]["ProviderReason"];
         /** @description Only events about the subscription, invoice or order that has this id at the provider. */
         "provider-object": components["schemas"]["ProviderObjectId"];
-        /** @description Only links of objects that belong to the subscription with this id in this service. */
+        /** @description Only links that bind objects of a payment provider (a subscription, its order and its invoices) to the subscription of this service with this id. */
         "link-subscription-id": components["schemas"]["Uuid"];
-        /** @description Only links of customers that are bound to this user. */
+        /** @description Only links that bind a customer of a payment provider to this user. */
         "link-user-id": components["schemas"]["Uuid"];
         /** @description Only users with one of these ids. */
         "user-ids": components["schemas"]["Uuid"][];
@@ -3371,7 +3371,7 @@ export interface components {
         "subscription-plan-id": components["schemas"]["Uuid"];
         /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
         status: components["schemas"]["SubscriptionStatusInput"][];
-        /** @description Only subscriptions that grant access now, or only those that do not. */
+        /** @description With `true`, only subscriptions that grant access now. With `false`, only subscriptions that do not grant access now. */
         "subscription-is-active": boolean;
         /** @description Only the subscription with this id at the payment provider. */
         "external-subscription-id": components["schemas"]["ExternalIdInput"];
@@ -3390,7 +3390,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from right to left. The first address that does not belong to a trusted proxy counts as the address of the user. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3421,7 +3421,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from right to left. The first address that does not belong to a trusted proxy counts as the address of the user. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Stored with the session, up to 512 characters, so that users recognise their sessions. */
                 "User-Agent"?: components["parameters"]["user-agent"];
@@ -3619,11 +3619,11 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description The field to sort by; `-` sorts in descending order. Default: `tier`. */
+                /** @description The field to sort by. A `-` before the name of the field sorts in descending order. Default: `tier`. */
                 sort?: components["parameters"]["plan-sort"];
-                /** @description Only plans that accept new subscriptions, or only plans that do not. */
+                /** @description With `true`, only plans that accept new subscriptions. With `false`, only plans that do not accept them. */
                 is_active?: components["parameters"]["plan-is-active"];
                 /** @description Only plans with this billing cycle. */
                 billing_cycle?: components["parameters"]["billing-cycle"];
@@ -3631,7 +3631,7 @@ export interface operations {
                 product_id?: components["parameters"]["product-id"];
                 /** @description Only plans with this tier. */
                 tier?: components["parameters"]["tier"];
-                /** @description Only plans that are marked as the most popular, or only the others. */
+                /** @description With `true`, only plans that are marked as the most popular. With `false`, only the other plans. */
                 most_popular?: components["parameters"]["most-popular"];
             };
             header?: {
@@ -3658,7 +3658,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3687,13 +3687,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
+                /** @description The slug of the plan. `GET /subscription-plans/{slug}` also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3715,13 +3715,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
+                /** @description The slug of the plan. `GET /subscription-plans/{slug}` also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3747,13 +3747,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
+                /** @description The slug of the plan. `GET /subscription-plans/{slug}` also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -3774,9 +3774,9 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
-                /** @description The field to sort by; `-` sorts in descending order. Default: `-created_at`. */
+                /** @description The field to sort by. A `-` before the name of the field sorts in descending order. Default: `-created_at`. */
                 sort?: components["parameters"]["subscription-sort"];
                 /** @description Only subscriptions of this user. */
                 user_id?: components["parameters"]["user-id"];
@@ -3784,7 +3784,7 @@ export interface operations {
                 subscription_plan_id?: components["parameters"]["subscription-plan-id"];
                 /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
                 status?: components["parameters"]["status"];
-                /** @description Only subscriptions that grant access now, or only those that do not. */
+                /** @description With `true`, only subscriptions that grant access now. With `false`, only subscriptions that do not grant access now. */
                 is_active?: components["parameters"]["subscription-is-active"];
                 /** @description Only the subscription with this id at the payment provider. */
                 external_subscription_id?: components["parameters"]["external-subscription-id"];
@@ -3817,7 +3817,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3846,7 +3846,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3874,7 +3874,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3906,7 +3906,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3932,9 +3932,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -3966,9 +3966,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4000,9 +4000,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4034,7 +4034,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4060,9 +4060,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4094,7 +4094,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4150,9 +4150,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4183,9 +4183,9 @@ export interface operations {
     getTimeline: {
         parameters: {
             query?: {
-                /** @description Only changes (renewals, retries, ends) after the given time. If left out, the page begins with the next one. */
+                /** @description Only steps (such as renewals, retries and ends) after this moment. If left out, the page begins with the next step. */
                 after?: components["parameters"]["timeline-after"];
-                /** @description Only steps up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
+                /** @description Only steps (such as renewals, retries and ends) up to this moment, at most 10 years from now; a later moment is replaced by that limit. Default: one year from now, or one year from `after` if that is later. */
                 until?: components["parameters"]["timeline-until"];
                 /** @description The maximum number of steps. Further steps at the same moment as the last step are returned too. Default: `50`. */
                 limit?: components["parameters"]["timeline-limit"];
@@ -4218,7 +4218,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
@@ -4249,7 +4249,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
@@ -4279,7 +4279,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4308,7 +4308,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4336,7 +4336,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4368,7 +4368,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4395,11 +4395,11 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only payments with a `due_at` at this moment or before. Default: now. */
                 before?: components["parameters"]["due-before"];
-                /** @description `pending`: payments to collect. `processing`: payments that a collector has begun to collect. Default: `pending`. */
+                /** @description Only payments with this status: `pending` for payments that still must be collected, or `processing` for payments that a collector has begun to collect. Default: `pending`. */
                 status?: components["parameters"]["due-status"];
             };
             header?: {
@@ -4426,9 +4426,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4461,7 +4461,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only the user with this e-mail address. Case does not matter, and the domain may be in Unicode or ASCII. Send a `+` as `%2B`. */
                 email?: components["parameters"]["email"];
@@ -4494,7 +4494,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4632,7 +4632,7 @@ export interface operations {
     getCheckoutLink: {
         parameters: {
             query: {
-                /** @description The user who buys. */
+                /** @description The id of the user who will pay for the plan. */
                 user_id: components["parameters"]["checkout-user-id"];
             };
             header?: {
@@ -4640,7 +4640,7 @@ export interface operations {
                 "x-request-id"?: components["parameters"]["x-request-id"];
             };
             path: {
-                /** @description The slug of the plan. A read also accepts the id of the plan. 404 if there is no such plan. */
+                /** @description The slug of the plan. `GET /subscription-plans/{slug}` also accepts the id of the plan. 404 if there is no such plan. */
                 slug: components["parameters"]["slug"];
             };
             cookie?: never;
@@ -4689,7 +4689,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only subscriptions with this status. Repeat the parameter for several statuses. */
                 status?: components["parameters"]["status"];
@@ -4719,7 +4719,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
                 /** @description Only payments for this subscription. */
                 subscription_id?: components["parameters"]["payments-of"];
@@ -4834,7 +4834,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4865,11 +4865,11 @@ export interface operations {
     listEvents: {
         parameters: {
             query?: {
-                /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If it is above `last`, the page is empty. Then the database was restored from an older backup. */
+                /** @description The `sequence` of the last event that you processed: the `next_after` of the previous page. Without it, the page begins with the oldest stored event. If the value is above `last` of the response, the page is empty. This can happen after the database was restored from an older backup. */
                 after?: components["parameters"]["event-after"];
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (a change to this status), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
+                /** @description Only events of these types, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans, subscriptions and payments. At most 50 types. Events of users, sessions and clients need the scope `users:read`. */
                 type?: components["parameters"]["event-type"];
                 /** @description Only events of the record with this id. */
                 subject_id?: components["parameters"]["subject-id"];
@@ -4901,7 +4901,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
@@ -4928,7 +4928,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. Each client and each operation has its own keys, but cancel, resume, pause, discount and change-plan share theirs. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
+                /** @description Makes it safe to retry the request for 24 hours: the same key with the same body returns the first result again, with `idempotency-replayed: true`. Only successful results are stored. The keys belong to the client, or, if the path begins with `/me`, to the user. Keys of different operations are independent, but cancel, resume, pause, discount and change-plan count as one operation: a key that was used for one of them cannot be used for another. Use a new key for every new request: with an old key the response shows the record as it was after the first request. */
                 "Idempotency-Key"?: components["parameters"]["idempotency-key"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -4983,7 +4983,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -5015,7 +5015,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag` of the version to change, or several `ETag`s, separated by commas, or `*`. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
+                /** @description The `ETag` of the version to change. Several `ETag`s, separated by commas, allow each of these versions, and `*` allows every version. If the record has another version, nothing is changed and the response is 412. Without this header the last write wins. */
                 "If-Match"?: components["parameters"]["if-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -5142,7 +5142,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The events are due now. */
+            /** @description The endpoint after the request. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5158,7 +5158,7 @@ export interface operations {
             query?: {
                 /** @description The maximum number of records in the page. Default: `50`. */
                 limit?: components["parameters"]["limit"];
-                /** @description The `next_cursor` of the previous page, with the same filters and the same sort. `limit` may change. */
+                /** @description The `next_cursor` of the previous page, sent with the same filters and the same sort; only `limit` may differ. */
                 cursor?: components["parameters"]["cursor"];
             };
             header?: {
@@ -5329,7 +5329,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from the right, and uses the first address that is not that of a trusted proxy. Invalid values are ignored. */
+                /** @description The IP addresses of the user and of proxies, separated by commas. The server uses this header only from a trusted proxy or from a client with the scope `assert-ip`. It reads at most 16 addresses, from right to left. The first address that does not belong to a trusted proxy counts as the address of the user. Invalid values are ignored. */
                 "x-forwarded-for"?: components["parameters"]["x-forwarded-for"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -5354,7 +5354,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];
@@ -5379,7 +5379,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The `ETag`s that the client already has, separated by commas, or `*`. */
+                /** @description The `ETag`s of the versions that the client already has, separated by commas, or `*` for every version. If the current version is one of them, the response is 304 without a body, unless the description of the operation says otherwise. */
                 "If-None-Match"?: components["parameters"]["if-none-match"];
                 /** @description Identifies the request in the response and in the log: 1 to 128 visible ASCII characters. Any other value is ignored, and the server creates a new id. */
                 "x-request-id"?: components["parameters"]["x-request-id"];

@@ -35,7 +35,7 @@ pub enum Error {
     #[error(transparent)]
     Conflict(#[from] Conflict),
     /// The record is no longer at the version that the caller read.
-    #[error("the version of {key} is {current} now")]
+    #[error("the version of {key} is {current} now, not the expected version")]
     Stale {
         /// The record whose version has changed.
         key: Key,
@@ -51,14 +51,14 @@ pub enum Error {
          continue from the newest event"
     )]
     EventsForgotten {
-        /// The first event that is kept.
+        /// The sequence number of the oldest event that is still stored.
         first_kept: u64,
     },
     /// The idempotency key was used before for another request.
     #[error("this idempotency key was used for another request")]
     KeyReused,
     /// Other writers changed the record at each try; the caller may retry.
-    #[error("too many requests change {0}")]
+    #[error("too many requests change {0} at the same time")]
     Busy(Key),
     /// The store failed. [`StoreError`] says whether anything may have been written.
     #[error("the database failed")]
@@ -81,22 +81,22 @@ pub enum Unauthenticated {
     /// No client has this credential.
     #[error("the client is not known")]
     ClientUnknown,
-    /// The access token was not issued by us, or belongs to another client.
+    /// The access token was not issued by this service, or belongs to another client.
     #[error("the access token is not valid")]
     TokenInvalid,
     /// The access token has expired: refresh it.
     #[error("the access token has expired")]
     TokenExpired,
-    /// The session was revoked: sign in again.
+    /// The session was revoked or no longer exists: sign in again.
     #[error("the session was ended")]
     SessionRevoked,
     /// The session has expired: sign in again.
     #[error("the session has expired")]
     SessionExpired,
     /// The identity provider's token was not accepted.
-    #[error("the identity was not proved")]
+    #[error("the token of the identity provider was not accepted")]
     IdentityRejected,
-    /// The refresh token was not issued by this server, or is malformed: sign in again.
+    /// The refresh token was not issued by this server, is malformed, or belongs to another client: sign in again.
     #[error("the refresh token is not valid")]
     RefreshTokenInvalid,
     /// The refresh token was used twice, so somebody else may have a copy of it: the session was revoked.
@@ -124,10 +124,10 @@ impl Unauthenticated {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Forbidden {
-    /// The client lacks the scope.
+    /// The client does not have the scope that the request needs.
     #[error("the client lacks the scope {0}")]
     ScopeMissing(Scope),
-    /// The identity token names another address.
+    /// The identity token has another e-mail address than the caller sent, or none.
     #[error("the e-mail address differs from the one in the token of the identity provider")]
     EmailMismatch,
     /// The identity provider has not verified the address.
@@ -208,8 +208,8 @@ pub enum Conflict {
         /// The fields that the request would change; empty if the request would delete the payment.
         fields: Vec<&'static str>,
     },
-    /// The clock or a provider manages the subscription. Or callers manage it, but the request needs a subscription
-    /// that the clock manages.
+    /// The clock or a provider manages the subscription, so callers cannot make this change. Or callers manage it, but
+    /// the request needs a subscription that the clock manages.
     #[error(transparent)]
     Managed(#[from] Managed),
     /// A payment of the subscription is open, has failed or is disputed, and must be paid first.
@@ -230,7 +230,7 @@ pub enum Conflict {
         to: Option<Currency>,
     },
     /// The change of plan does not cost what the subscriber agreed to.
-    #[error("the change has another price now, or the quote is too old")]
+    #[error("the cost of the change is different now, or the quote is too old")]
     QuoteChanged(
         /// The quote as of now.
         Box<Quote>,
@@ -257,7 +257,7 @@ pub enum Conflict {
     #[error("the customer of the payment provider is already bound to another user")]
     CustomerConflict,
     /// The maximum number of webhook endpoints already exists.
-    #[error("there are already 100 endpoints")]
+    #[error("there are already 100 webhook endpoints")]
     EndpointLimit,
     /// The secret of an endpoint was rotated, and the previous secret still signs deliveries.
     #[error(
@@ -265,9 +265,10 @@ pub enum Conflict {
     )]
     RotationInProgress,
     /// The server key from which the secret of an endpoint was derived is missing or was replaced by another key.
-    #[error("the server key of the secret is missing: rotate the secret")]
+    #[error("the server key that made the secret is missing: rotate the secret")]
     KeyMissing,
-    /// The endpoint has the maximum number of parked events.
+    /// The webhook endpoint has the maximum number of parked events: events that could not be sent, or that wait for
+    /// such an event, and that will be tried again.
     #[error("the endpoint already has 100 parked events")]
     ParkedFull,
     /// The same request is in progress elsewhere and did not finish in time.
@@ -295,7 +296,7 @@ pub enum ErrorKind {
     Conflict,
     /// Read the record again, then decide again.
     Stale,
-    /// Begin again: events that the request needs are deleted.
+    /// Read all records again, and continue from the newest event: older events that the request needs are deleted.
     Gone,
     /// Try again later.
     Unavailable,
@@ -392,7 +393,7 @@ fn currency_mismatch(from: Option<Currency>, to: Option<Currency>) -> String {
 
 fn of_period(fields: &[&str]) -> String {
     if fields.is_empty() {
-        "the payment is for a period and is not settled: cancel it before it is deleted".to_owned()
+        "the payment is for a period and is not settled: cancel it, then delete it".to_owned()
     } else {
         format!("the payment is for a period: its {} cannot change", fields.join(", "))
     }

@@ -45,7 +45,7 @@ impl Event {
     }
 }
 
-/// The origin of a change. As text: `client:shop`, `user:<uuid>`, `clock`, `provider:<source>`,
+/// The actor that made a change. As text: `client:shop`, `user:<uuid>`, `clock`, `provider:<source>`,
 /// `command`, `library`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -54,9 +54,9 @@ pub enum Actor {
     Client(Slug),
     /// A user who changed a record of their own.
     User(UserId),
-    /// The service itself, when a step or other work is due.
+    /// The service itself, when a renewal, a clean-up or other work was due.
     Clock,
-    /// A payment provider, by the name of its source.
+    /// A payment provider, by the name of its source (the field `ProviderAccount::name`).
     Provider(Slug),
     /// A command of an operator, or the settings file.
     Command,
@@ -187,9 +187,10 @@ pub enum Change {
         /// The end of the period; `None` if the period has no end.
         period_end: Option<Timestamp>,
     },
-    /// Periods of a subscription were skipped: too many periods were missed, so no payment is requested for these.
+    /// The oldest missed periods of a subscription were skipped, because more than `missed_periods_max` periods were
+    /// due at once. No payment is requested for the skipped periods.
     PeriodsSkipped {
-        /// The number of periods.
+        /// The number of skipped periods.
         count: u32,
     },
     /// The plan, the billing cycle or the quantity of a subscription changed, and its status stayed the same.
@@ -278,7 +279,7 @@ const TYPES: [(&str, &[&str]); 6] = [
 ];
 
 /// A set of event types, as text: `subscription.status_changed`, `subscription.*`,
-/// `subscription.status_changed.expired` (by the new status), or `*` for all events of plans,
+/// `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans,
 /// subscriptions and payments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypePattern {
@@ -377,7 +378,7 @@ impl TypePattern {
 
 written_as_text!(TypePattern, |pattern| &pattern.text());
 
-/// The names of the fields that differ between two versions of a record, in the order of its JSON.
+/// The names of the fields that differ between two versions of a record, in the order of the record's JSON.
 /// `version` and `updated_at`, which always differ, are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -446,10 +447,10 @@ impl Payment {
     }
 }
 
-/// An event with its sequence in the feed.
+/// An event with its sequence number in the feed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedEvent {
-    /// The sequence. It rises from event to event, in the order of the feed; numbers may be missing.
+    /// The sequence number. It rises from event to event, in the order of the feed; numbers may be missing.
     pub sequence: u64,
     /// The event.
     pub event: Event,

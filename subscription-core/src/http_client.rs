@@ -8,7 +8,7 @@ use chrono::DateTime;
 use secrecy::SecretString;
 use url::Url;
 
-/// The largest size of a response's body, in bytes, unless the request says otherwise.
+/// The largest size of a response's body, in bytes, unless [`FetchRequest::bytes_max`] is set to another size.
 pub const ANSWER_BYTES_MAX: usize = 262_144;
 
 /// A request for a document.
@@ -20,7 +20,7 @@ pub struct FetchRequest {
     pub form: Option<Vec<(&'static str, SecretString)>>,
     /// User and password for `Authorization: Basic`.
     pub basic: Option<(SecretString, SecretString)>,
-    /// Further headers. One with the name of a default header, such as `Accept`, replaces it.
+    /// Further headers. A header with the name of a default header, such as `Accept`, replaces the default header.
     pub headers: Vec<(&'static str, SecretString)>,
     /// The largest size of the response's body, in bytes.
     pub bytes_max: usize,
@@ -48,9 +48,10 @@ pub trait Fetch: Send + Sync + fmt::Debug {
 #[derive(Debug, thiserror::Error)]
 #[error("the document could not be fetched")]
 pub struct FetchFailed {
-    /// The status of the response, if it was not 200. Payment providers need it; identity providers do not.
+    /// The HTTP status of the response, if there was one and it was not 200. The code for payment providers needs it;
+    /// the code for identity providers does not.
     pub status: Option<u16>,
-    /// The time to wait before a retry, as the server requests it: see [`retry_after`].
+    /// The time to wait before a retry, if the response states it: see [`retry_after`].
     pub retry_after: Option<Duration>,
     /// The cause. Its text must not contain the secrets of the request.
     #[source]

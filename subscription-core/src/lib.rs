@@ -44,7 +44,7 @@
 //! - **The rules** are pure functions that take the time as an argument: [`Plan::change`],
 //!   [`Subscription::change`], [`Payment::change`], [`SubscriptionStatus::step`], [`Schedule`].
 //! - **Retries are safe.** `create_plan_once` and its siblings create one record for each
-//!   [`Idempotency`](store::Idempotency) key; key and record are written together. `update_plan_if` and
+//!   [`Idempotency`](store::Idempotency) key; one commit writes both the key and the record. `update_plan_if` and
 //!   its siblings refuse a record that has changed since the caller read it.
 //! - **Races have one winner.** Each method loads, decides and commits. If another writer was faster, the method
 //!   decides again on the new state, a bounded number of times.
@@ -59,7 +59,8 @@
 //! becomes past due, recovers, pauses and ends by itself. Billing charges nobody: for each period it creates a
 //! pending payment. A program of yours collects the payment and reports the result. Call
 //! [`advance`](billing::Billing::advance) from a loop, and write through
-//! [`Billing::service`](billing::Billing::service). The examples `renewals` and `collector` show both sides.
+//! [`Billing::service`](billing::Billing::service). The example `renewals` shows a year of billing, and the
+//! example `collector` shows a program that collects payments.
 //!
 //! [`change_plan`](billing::Billing::change_plan) moves a subscription to another plan, cycle or quantity, and settles
 //! the rest of its period by a payment or by credit, as the [`Quote`] of
@@ -76,7 +77,7 @@
 //!   one that implements `auth::Fetch`.
 //! - A session has an access token that expires after ten minutes (Ed25519, ES256 or HS256) and a refresh token that
 //!   changes with each use. Nobody is logged out if two tabs refresh at the same time, or if a response is lost. A
-//!   token that is used again later ends its session. Tokens are not stored.
+//!   refresh token that is used again later ends its session. Tokens are not stored.
 //! - `Authentication::authenticate` reads the session each time, so a revocation takes effect at once on
 //!   every instance.
 //! - A [`Client`](accounts::Client) is a program that calls the service. A public client is identified by its id, and
@@ -95,7 +96,7 @@
 //! # Figures
 //!
 //! [`figures::Figures`] adds up recurring revenue and paying users, now and by month, and forecasts payments, from the
-//! records alone. Its page has an example.
+//! records alone. The documentation of [`figures`] has an example.
 //!
 //! # Time
 //!
@@ -121,14 +122,14 @@
 //! write your own, implement the trait: four reads and one write, [`Store::commit`], which applies all of
 //! a [`ChangeSet`](store::ChangeSet) or none of it. The contract is documented at the trait, and with the
 //! feature `conformance` the macro `store_conformance!` tests your store against it. The example
-//! `custom_store` shows both.
+//! `custom_store` shows a store and its test.
 //!
 //! # Features
 //!
 //! | feature | adds |
 //! | --- | --- |
 //! | `auth` (default) | `Authentication`: accounts, sessions, tokens, clients; compiles aws-lc |
-//! | `providers` | `providers::Providers`: subscriptions that a payment provider bills, followed here |
+//! | `providers` | `providers::Providers`: copies of the subscriptions that a payment provider bills |
 //! | `webhooks` | `webhooks::Webhooks`: events sent to receivers; `verify` for receivers |
 //! | `sqlite` | `store::SqliteStore`: one file, one process; needs tokio, compiles SQLite |
 //! | `postgres` | `store::PostgresStore`: a database server, many processes; needs tokio |
@@ -201,7 +202,7 @@ pub mod input {
     pub use crate::values::input::{Fields, string};
 }
 
-/// The code in the README is compiled and run as well.
+/// The documentation tests compile and run the code in the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

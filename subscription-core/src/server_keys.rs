@@ -21,9 +21,10 @@ pub enum BadKey {
     #[error("the secret is shorter than {SECRET_BYTES_MIN} bytes")]
     TooShort,
     /// The key, or a key with its number, was added before.
-    #[error("the key ring already has this key, or a key with its number")]
+    #[error("the key ring already has this key, or a key with the same number")]
     Repeated,
-    /// Shared secrets and key pairs cannot be used together: a public key could be used as a secret.
+    /// Shared secrets and key pairs cannot be used together: an attacker could otherwise use a public key as the shared
+    /// secret, and sign tokens with it.
     #[error("shared secrets and key pairs cannot be used together")]
     Mixed,
 }

@@ -1,8 +1,8 @@
-//! The subscription service over HTTP, on bare hyper.
+//! The subscription service over HTTP, on hyper without a web framework.
 //!
-//! [`Api`] is the whole API without a socket: a request in, a response out. Mount it wherever requests come from.
-//! [`Server`] serves it on a socket, with limits, time-outs and a graceful stop. The binary `subscription-http` runs a
-//! [`Server`] with settings from flags, the environment and a file.
+//! [`Api`] is the whole API without a socket: it takes a request and returns a response. Use it with any source of
+//! requests. [`Server`] serves it on a socket, with limits, time-outs and a graceful stop. The binary
+//! `subscription-http` runs a [`Server`] with settings from flags, the environment and a file.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -71,10 +71,11 @@ pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
 pub use server::{Limits, Server};
 
-/// An error of any type: of reading a request body, of a call to another server, or of a bug.
+/// An error of any type. It can come from reading a request body or from a call to another server, or it can report a
+/// bug.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-// Public for the program, and for benches whose servers log as the program does.
+// This module is public because the program uses it, and also benches whose servers log in the same format.
 #[cfg(feature = "program")]
 #[doc(hidden)]
 pub mod log_format;

@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Initial capacity, enough for most lines.
+/// The initial capacity of the buffer of a line in bytes, enough for most lines.
 const LINE_BYTES: usize = 320;
 
 /// Formats each event of `tracing` as one line of JSON.
@@ -56,7 +56,7 @@ impl Line {
             serde_json::to_writer(&mut self.0, value)
         });
         if written.is_err() {
-            // A value that cannot be written must not spoil the rest of the line.
+            // The part of this field that was written is replaced, so that the rest of the line is still valid JSON.
             self.0.truncate(begun);
             self.0.extend_from_slice(b"\"unwritten\":null");
         }

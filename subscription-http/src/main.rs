@@ -1,4 +1,4 @@
-//! The server as a program.
+//! The binary `subscription-http`: starts the log and the async runtime, then runs the server or another command.
 
 mod program;
 
@@ -16,9 +16,9 @@ fn main() -> ExitCode {
     };
     let is_server = program.is_server();
     let Level(level) = program.settings.log;
-    // A command logs only its problems.
+    // Commands other than the server log only warnings and errors.
     let level = if is_server { level } else { level.min(LevelFilter::WARN) };
-    // Dropped last, so that all lines are written.
+    // `log` is dropped at the end of `main`. The drop waits until all lines are written, but at most one second.
     let log = match Log::start(level) {
         Ok(log) => log,
         Err(error) => return fail(&Failure::from(error), false),
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reports why the program ends: a server in its log, a command on standard error.
+/// Reports the failure that ends the program: in the log if `logged` is true, otherwise on standard error.
 fn fail(failure: &Failure, logged: bool) -> ExitCode {
     if logged {
         tracing::error!("{failure}");

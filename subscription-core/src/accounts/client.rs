@@ -35,9 +35,10 @@ named_enum! {
         EventsRead = "events:read",
         /// Read the events of payment providers.
         ProvidersRead = "providers:read",
-        /// Bind customers of payment providers to users, and follow their subscriptions again.
+        /// Bind customers of payment providers to users, process events of providers again, and synchronize with
+        /// providers.
         ProvidersWrite = "providers:write",
-        /// Read the endpoints of webhooks, and the parked events.
+        /// Read the endpoints of webhooks, and their parked events: events that could not be sent yet.
         WebhooksRead = "webhooks:read",
         /// Create, change and delete endpoints of webhooks, and send events to them again.
         WebhooksWrite = "webhooks:write",
@@ -47,7 +48,8 @@ named_enum! {
 }
 
 impl Scope {
-    /// True if a public client may have the scope, although its id is public.
+    /// True if a public client may have the scope. Such a client has no secret: anybody who knows its id can call as
+    /// this client.
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Auth | Self::PlansRead)
     }
@@ -68,7 +70,7 @@ named_enum! {
     /// The source of a client's registration.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum ClientSource {
-        /// A command or a call registered the client.
+        /// A command, or a call of `Authentication::create_client`, registered the client.
         Command = "command",
         /// The settings file of a server lists the client. The client is accepted as long as the file lists it.
         File = "file",
@@ -154,7 +156,7 @@ fn check_calls(
     }
     if kind == ClientKind::Confidential && !origins.is_empty() {
         let message =
-            "must be empty: the client is confidential, and a web page cannot keep its key secret";
+            "must be empty: the client is confidential, and a web page cannot keep a key secret";
         faults.push(InvalidValue::not_allowed(message).at("origins"));
     }
     faults

@@ -1,6 +1,6 @@
 //! The records of authentication: users, their sessions, and clients.
 //!
-//! The module has types and pure functions. The capability `auth` uses them to sign people in and to verify tokens.
+//! The module has types and pure functions. The module `auth` uses them to sign people in and to verify tokens.
 
 mod client;
 mod session;

@@ -72,11 +72,12 @@ pub struct Session {
     pub key_id: u8,
     /// The salt of the session's refresh tokens.
     pub salt: [u8; 16],
-    /// The number of times that the session was refreshed.
+    /// The number of the session's current refresh token: 1 at sign-in, and 1 more with each refresh.
     pub generation: u32,
-    /// When the generation began.
+    /// When the current generation began: at the sign-in, or at the last refresh.
     pub rotated_at: Timestamp,
-    /// True if a token of the current generation was used.
+    /// True if an access token of the current generation was used: then the client has received the new tokens, and the
+    /// response to the last refresh was not lost.
     pub successor_used: bool,
     /// When the person proved their identity to open the session.
     pub auth_time: Timestamp,
@@ -127,7 +128,8 @@ named_enum! {
     pub enum RevocationReason {
         /// The user logged out.
         Logout = "logout",
-        /// The user revoked all sessions, or all sessions except the current one.
+        /// The user revoked all sessions, or all sessions except the current one. Or an operator revoked all sessions
+        /// of the user.
         RevokeAll = "revoke_all",
         /// A refresh token was used twice: somebody else may have a copy of the token.
         RefreshReuse = "refresh_reuse",

@@ -22,7 +22,7 @@ fn origin(text: &str) -> Result<&str, InvalidValue> {
         return Err(InvalidValue::bad_format("must be an origin such as https://shop.example"));
     };
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err(InvalidValue::bad_format("must be https, except for pages on this machine"));
+        return Err(InvalidValue::bad_format("must be https, except on localhost or loopback IPs"));
     }
     let written = url.origin().ascii_serialization();
     if written != text {

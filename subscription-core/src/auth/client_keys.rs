@@ -17,7 +17,7 @@ const SECRET_BYTES: usize = 32;
 const KEYS_MAX: usize = 2;
 
 impl Client {
-    /// Creates a new key for the client. The previous key stays valid; the key before it stops working.
+    /// Creates a new key for the client. The previous key stays valid; an older key stops working.
     pub(crate) fn add_key(
         &mut self,
         keys: &ServerKeys,
@@ -27,7 +27,7 @@ impl Client {
         let mut secret = [0; SECRET_BYTES];
         ids.fill(&mut secret)?;
         let key_id = keys.current();
-        // The current server key is always in the ring. If it were missing, the hash would be all zeros, and no secret
+        // The current server key is always in `keys`. If it were missing, the hash would be all zeros, and no secret
         // would match it.
         let hash = hash(keys, key_id, &self.id, &secret).unwrap_or_default();
         self.keys.insert(0, ClientKey { key_id, hash, created_at: now });
@@ -35,7 +35,8 @@ impl Client {
         Ok(format!("{PREFIX}{}_{}", self.id, URL_SAFE_NO_PAD.encode(secret)).into())
     }
 
-    /// True if `credential` belongs to the client, and the client is live.
+    /// True if `credential` belongs to the client, and the client is neither revoked nor missing from its settings
+    /// file.
     pub(crate) fn accepts(&self, credential: &ClientCredential, keys: &ServerKeys) -> bool {
         let known = match (&credential.secret, self.kind) {
             (None, ClientKind::Public) => true,
@@ -51,7 +52,7 @@ impl Client {
     }
 }
 
-/// A keyed hash of a client's secret; `None` if the server key is no longer in the ring.
+/// A keyed hash of a client's secret; `None` if `keys` has no server key with the number `key_id`.
 fn hash(keys: &ServerKeys, key_id: u8, client: &Slug, secret: &[u8]) -> Option<[u8; 32]> {
     let mac = keys.mac(key_id, "client key", client.as_str().as_bytes(), secret)?;
     Some(mac.finalize().into_bytes().into())

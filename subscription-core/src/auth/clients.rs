@@ -76,7 +76,7 @@ impl Authentication {
                 let found = self.store().get_as::<Client>(&new.id).await?;
                 let Some(found) = found else {
                     return match self.make_client(new.clone(), ClientSource::File).await {
-                        // Another writer created the client first: read it again.
+                        // Another writer created the client first: this error makes `retrying` read the client again.
                         Err(Error::Conflict(Conflict::ClientExists)) => {
                             Err(Error::Store(StoreError::Conflict(Key::Client(new.id.clone()))))
                         }
@@ -119,8 +119,8 @@ impl Authentication {
         Ok(refused)
     }
 
-    /// Adds a new key to a confidential client, and returns it. The current key stays valid, and the key before it
-    /// stops working.
+    /// Adds a new key to a confidential client, and returns the client and the new key. The previous key stays valid,
+    /// and an older key stops working.
     pub async fn rotate_client_key(&self, id: &Slug) -> Result<CreatedClient, Error> {
         self.service()
             .retrying(|| async {
@@ -168,7 +168,7 @@ impl Authentication {
             .await
     }
 
-    /// The client of an id.
+    /// The client with this id.
     pub async fn client(&self, id: &Slug) -> Result<Arc<Client>, Error> {
         found(self.store().get_as::<Client>(id).await, "client", id)
     }
@@ -178,7 +178,7 @@ impl Authentication {
         Ok(self.store().list_as::<Client>(ClientQuery::All).await?.items)
     }
 
-    /// The client of a credential. Unknown, wrong and revoked credentials get the same error.
+    /// The client that this credential belongs to. Unknown, wrong and revoked credentials get the same error.
     pub async fn authenticate_client(
         &self,
         credential: &SecretString,
@@ -187,7 +187,8 @@ impl Authentication {
         let hash = hash(credential);
         if let Some(accepting) = self.0.accepted.get(&hash) {
             let client = self.store().get_as::<Client>(&accepting.id).await?;
-            // The client is read again, because it may have been revoked or got another key since it was cached.
+            // The cached client counts only if it equals the stored one: since it was cached, the client may have been
+            // revoked or got another key.
             let same = |client: &Arc<Client>| {
                 Arc::ptr_eq(client, &accepting) || client.as_ref() == accepting.as_ref()
             };

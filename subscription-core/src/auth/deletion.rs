@@ -1,8 +1,9 @@
-//! The deletion of an account: in one commit if the account fits, otherwise in several steps.
+//! The deletion of an account: in one commit if all its records fit into one, otherwise in several steps.
 //!
 //! An account that is too large for one commit is first marked as [closing](super::User::closing). Then its
-//! subscriptions expire. Its sessions and the user are deleted last, so that the caller can repeat the request until
-//! the deletion ends. [`Authentication::finish_deletions`] resumes a deletion that was interrupted.
+//! subscriptions expire. Its sessions and the user are deleted last, so that the caller, who needs a session, can
+//! repeat the request until the deletion ends. [`Authentication::finish_deletions`] resumes a deletion that was
+//! interrupted.
 
 use crate::store::{SessionQuery, StoreExt as _, UserQuery};
 use std::collections::BTreeMap;
@@ -21,14 +22,14 @@ use crate::values::{SessionId, Timestamp, UserId, Version};
 
 /// # Deleting an account
 impl Authentication {
-    /// Deletes the account of `caller`. `auth_id` must be the id of this account. The sessions and all data that lead
-    /// to the person are deleted, the subscriptions expire, and the payments stay.
+    /// Deletes the account of `caller`. `auth_id` must be the id of this account. The sessions and all data that
+    /// identify the person are deleted, the subscriptions expire, and the payments stay.
     ///
     /// An account of up to [1,000 records](ChangeSet::RECORDS_MAX) is deleted in one commit. A larger account needs
-    /// several commits. So the returned future must run to its end: a server spawns the future instead of dropping it
-    /// with the request. Until the deletion ends, the requests of the account fail with
-    /// [`Conflict::AccountClosing`](crate::Conflict::AccountClosing). [`finish_deletions`](Self::finish_deletions)
-    /// resumes a deletion that was interrupted.
+    /// several commits. So the returned future must run to its end: a server should spawn it as a task, because a
+    /// future that is part of the request is dropped when the caller disconnects. Until the deletion ends, the other
+    /// requests of the account fail with [`Conflict::AccountClosing`](crate::Conflict::AccountClosing).
+    /// [`finish_deletions`](Self::finish_deletions) resumes a deletion that was interrupted.
     ///
     /// A service that does not [check users](crate::ServiceBuilder::check_users) accepts subscriptions for any user id,
     /// also for the id of a deleted account.
@@ -67,7 +68,8 @@ impl Authentication {
         Ok(())
     }
 
-    /// Deletes an account, or as many of its records as fit into one commit. True if the account is deleted.
+    /// Deletes an account if all its records fit into one commit. Otherwise does one step of the deletion. Returns true
+    /// if the account is deleted, and false if more steps are needed.
     async fn delete_step(
         &self,
         service: &SubscriptionService,
@@ -82,7 +84,7 @@ impl Authentication {
         let all_expire = expire(service, &subscriptions, &mut changes, now).await?;
         let room = ChangeSet::RECORDS_MAX.saturating_sub(changes.writes.len());
         let (live, ended) = self.all_sessions(user_id, now, room).await?;
-        // The commit has room for all sessions, and for the user.
+        // True if the commit has room for all sessions and for the user (therefore `<`, not `<=`).
         let fits = all_expire && live.len() + ended.len() < room;
         if !fits && !user.closing {
             self.close(service, user_id, now).await?;
@@ -110,7 +112,7 @@ impl Authentication {
         Ok(fits)
     }
 
-    /// Marks an account as closing: nothing new is accepted for it.
+    /// Marks an account as closing: from then on, no new records are accepted for it.
     async fn close(
         &self,
         service: &SubscriptionService,
@@ -158,10 +160,10 @@ impl Authentication {
         }
     }
 
-    /// All live sessions of a user, and the ended sessions: all of these, or at least `enough`.
+    /// All live sessions of a user, and the user's ended sessions: all ended sessions, or at least `enough` of them.
     ///
-    /// The live sessions are read first. So a session that ends between the two reads is found twice, and is never
-    /// missed.
+    /// The live sessions are read first. So a session that ends between the two reads is found by both, and is never
+    /// missed. It is returned as an ended session.
     async fn all_sessions(
         &self,
         user: UserId,
@@ -191,8 +193,9 @@ impl Authentication {
     }
 }
 
-/// Adds to `changes` the expiry of subscriptions, and the cancellation of the open payments of those that the clock
-/// manages. False if the change set has no room for all of them.
+/// Adds to `changes` the expiry of the subscriptions. If the clock manages a subscription, the cancellation of its open
+/// payments is added too. Returns false if `changes` has no room for all subscriptions: then only the first ones were
+/// added.
 async fn expire(
     service: &SubscriptionService,
     subscriptions: &[Arc<Subscription>],

@@ -1,7 +1,7 @@
 //! Identities: the trait for identity providers, and the verifiers that need no network.
 //!
-//! A person signs in with a token that a provider issued. A verifier returns the identity in it; the
-//! rest of the library trusts nothing else about the person.
+//! A person signs in with a token that a provider issued. A verifier returns the identity in the token;
+//! the rest of the library trusts nothing else about the person.
 
 use std::fmt;
 
@@ -43,8 +43,8 @@ pub enum IdentityRefused {
 /// Verifies identity tokens.
 #[async_trait]
 pub trait IdentityVerifier: Send + Sync + fmt::Debug {
-    /// Verifies a token at `now`. `claimed` is the e-mail address that the caller sent with the token. It proves
-    /// nothing, except in development.
+    /// Verifies a token at `now`. `claimed` is the e-mail address that the caller sent with the token. A caller can
+    /// send any address: only [`DevelopmentIdentities`] trusts it.
     async fn verify(
         &self,
         token: &SecretString,
@@ -85,7 +85,7 @@ pub struct Trust {
     pub audience: String,
 }
 
-/// Checks tokens that a host signs with a shared secret (HS256).
+/// Verifies the identity tokens that a program of yours signs with a shared secret (HS256).
 #[derive(Debug)]
 pub struct SharedSecretIdentities {
     trust: Trust,
@@ -118,7 +118,7 @@ impl IdentityVerifier for SharedSecretIdentities {
     }
 }
 
-/// The claims of an identity token that are used.
+/// The claims of an identity token that this library reads.
 #[derive(Deserialize)]
 struct IdentityClaims {
     iss: String,
@@ -147,15 +147,15 @@ impl Audience {
     }
 }
 
-/// True if a token is valid at `now`. `expires` and `begins` are seconds since 1970; `None` sets no limit. Both limits
-/// allow that a clock differs by [`LEEWAY_SECONDS`].
+/// True if a token is valid at `now`. `expires` and `begins` are seconds since 1970; `None` sets no limit. Each limit
+/// is extended by [`LEEWAY_SECONDS`], because the clock of the provider may differ.
 fn is_valid(expires: Option<u64>, begins: Option<u64>, now: Timestamp) -> bool {
     let now = seconds(now);
     expires.is_none_or(|at| now < at.saturating_add(LEEWAY_SECONDS))
         && begins.is_none_or(|at| at <= now.saturating_add(LEEWAY_SECONDS))
 }
 
-/// Some providers write the boolean as a string.
+/// The claim `email_verified`, which is a boolean. Some providers write it as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Verified {
@@ -164,15 +164,15 @@ enum Verified {
 }
 
 impl Trust {
-    /// The identity in the claims of a genuine token, if it is of this issuer, for this audience, and
-    /// valid at `now`.
+    /// The identity in the claims of a genuine token, if the token is from this issuer, for this audience and valid at
+    /// `now`.
     pub(crate) fn identity(&self, claims: &[u8], now: Timestamp) -> Option<Identity> {
         let claims: IdentityClaims = read_object(claims)?;
         let for_us = claims.aud.names(&self.audience);
         let valid = is_valid(Some(claims.exp), claims.iat.max(claims.nbf), now);
         if claims.iss != self.issuer || !for_us || !valid {
             let issuer = claims.iss;
-            tracing::info!(issuer, for_us, valid, "identity token rejected by its claims");
+            tracing::info!(issuer, for_us, valid, "identity token rejected: a claim is wrong");
             return None;
         }
         self.named(&claims.sub, claims.email.as_deref(), claims.email_verified.as_ref())
@@ -186,7 +186,8 @@ impl Trust {
     ) -> Option<Identity> {
         let key = IdentityKey {
             issuer: self.issuer.parse().ok()?,
-            // A subject that parsing would change is refused: a subject that differs by a blank is another person.
+            // Parsing removes blanks at both ends. A subject with such blanks is refused, because the subject without
+            // them may be another person.
             subject: subject
                 .parse()
                 .ok()
@@ -200,8 +201,8 @@ impl Trust {
         Some(Identity { key, email: email.and_then(|email| email.parse().ok()), email_verified })
     }
 
-    /// The identity in the response of an introspection, if the token is active, of this issuer and for
-    /// this audience.
+    /// The identity in the response of an introspection, if the token is active, from this issuer, for this audience
+    /// and valid at `now`.
     pub(crate) fn introspected(&self, answer: &[u8], now: Timestamp) -> Option<Identity> {
         #[derive(Deserialize)]
         struct Introspection {
@@ -217,7 +218,7 @@ impl Trust {
         let answer: Introspection = read_object(answer)?;
         let for_us = answer.aud.is_some_and(|audience| audience.names(&self.audience));
         // The response need not name an issuer, because it comes from the endpoint of the issuer. If the response names
-        // an issuer, it must be the same.
+        // an issuer, it must be the trusted one.
         let by_issuer = answer.iss.is_none_or(|issuer| issuer == self.issuer);
         let valid = is_valid(answer.exp, answer.nbf, now);
         if !answer.active || !by_issuer || !for_us || !valid {

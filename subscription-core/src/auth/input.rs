@@ -11,7 +11,7 @@ use crate::values::{Email, Fields, InputError, InvalidValue, SessionId, Text};
 pub struct ProofOfIdentity {
     /// The token that an identity provider issued.
     pub access_token: SecretString,
-    /// The address that the caller claims.
+    /// The e-mail address that the caller claims to have.
     pub email: Email,
 }
 
@@ -42,7 +42,8 @@ impl RefreshRequest {
         fields.finish(refresh_token.map(|refresh_token| Self { refresh_token }))
     }
 
-    /// The session that the token names. This call does not verify the token.
+    /// The session that the refresh token names; `None` if the token is malformed. This call does not verify the token,
+    /// which may be forged.
     pub fn claimed_session(&self) -> Option<SessionId> {
         RefreshToken::parse(&self.refresh_token).map(|token| token.session)
     }

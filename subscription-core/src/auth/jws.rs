@@ -1,9 +1,9 @@
 //! Signed tokens in compact form (JWS): parsed strictly, then verified with a key.
 //!
 //! The crate `jsonwebtoken` is used only for signatures and key formats. The header and the claims are parsed here,
-//! because the crate parses them leniently: it accepts an unknown header field and an `nbf` in the future, its leeway
-//! is a minute, and its time is the machine's. The key determines the algorithm; the algorithm in the token's header is
-//! only compared with it.
+//! because the crate parses them leniently: it accepts an unknown header field and an `nbf` in the future, accepts a
+//! token for a minute after its expiry, and takes the time from the machine instead of the service's clock. The key
+//! determines the algorithm; a token whose header names another algorithm is refused.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -54,7 +54,7 @@ impl Algorithm {
     }
 }
 
-/// Header fields by which a token could choose the key or the way it is verified.
+/// Header fields by which a token could choose the key or the way it is verified. A token with one of them is refused.
 const FORBIDDEN: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "b64", "zip"];
 
 /// Maximum length of a key id in bytes. A token with a longer key id is refused.
@@ -152,8 +152,8 @@ impl VerifyingKey {
         if !for_signatures || !operations.is_none_or(|all| all.contains(&KeyOperations::Verify)) {
             return None;
         }
-        // A key that names its algorithm is used for that algorithm. Any other key is used for the first algorithm of
-        // its type.
+        // A key that names its algorithm is used for that algorithm. Any other key is used for the first algorithm that
+        // is listed below for its type: RS256 for RSA.
         let named = jwk.common.key_algorithm.map(|algorithm| algorithm.to_string());
         let by_type: &[Algorithm] = match &jwk.algorithm {
             AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => {
@@ -189,7 +189,7 @@ impl std::fmt::Debug for VerifyingKey {
     }
 }
 
-/// Signs `claims` with a header, and returns the token in compact form.
+/// Signs a token that has this header and these claims, and returns the token in compact form.
 pub(crate) fn sign(
     header: &impl serde::Serialize,
     claims: &impl serde::Serialize,

@@ -1,4 +1,4 @@
-//! The keys of our own access tokens: one signs, several verify.
+//! The keys of the access tokens that this service issues: one key signs, several verify.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl SigningKey {
         };
         let base64: String = base64.split_ascii_whitespace().collect();
         let document = STANDARD.decode(base64).map_err(|_| BadKey::Unreadable)?;
-        // The document names its algorithm, so it is read as a key of that algorithm alone.
+        // The document names its algorithm, so at most one of these two attempts succeeds.
         Self::of_pair(EncodingKey::from_ed_der(&document), Algorithm::EdDsa)
             .or_else(|_| Self::of_pair(EncodingKey::from_ec_der(&document), Algorithm::Es256))
     }
@@ -98,7 +98,7 @@ impl std::fmt::Debug for SigningKey {
     }
 }
 
-/// The keys of our own access tokens.
+/// The keys of the access tokens that this service issues.
 ///
 /// To rotate the key, build a ring that signs with the new key and still verifies with the old key. Remove the old key
 /// when the last token that it signed has expired.
@@ -114,7 +114,7 @@ impl KeyRing {
         Self { signing, retired: BTreeMap::new() }
     }
 
-    /// Also verifies with a key that no longer signs.
+    /// Adds an old key, which no longer signs but still verifies the tokens that it has signed.
     pub fn and_checks(mut self, retired: SigningKey) -> Result<Self, BadKey> {
         if (retired.algorithm == Algorithm::Hs256) != (self.signing.algorithm == Algorithm::Hs256) {
             return Err(BadKey::Mixed);

@@ -53,9 +53,9 @@ use crate::service::SubscriptionService;
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authenticated {
-    /// The claims of the token.
+    /// The claims of the caller's access token.
     pub claims: Arc<AccessClaims>,
-    /// The session of the token.
+    /// The session that the access token belongs to.
     pub session: Arc<Session>,
 }
 
@@ -63,30 +63,31 @@ pub struct Authenticated {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AuthSettings {
-    /// The issuer of our access tokens.
+    /// The issuer (claim `iss`) of the access tokens that this service signs.
     pub issuer: String,
-    /// The audience of our access tokens.
+    /// The audience (claim `aud`) of the access tokens that this service signs.
     pub audience: String,
-    /// How long an access token is valid: 10 minutes.
+    /// How long an access token is valid: 10 minutes by default.
     pub access_lifetime: Duration,
-    /// How long a session lasts if it is not refreshed: 14 days.
+    /// How long a session lasts if it is not refreshed: 14 days by default.
     pub idle_lifetime: Duration,
-    /// The longest time that a session lasts, even if it is refreshed: 90 days.
+    /// The longest time that a session lasts, even if it is refreshed: 90 days by default.
     pub session_lifetime: Duration,
-    /// How long the previous refresh token is still accepted.
+    /// How long the previous refresh token is still accepted after a refresh.
     pub windows: RefreshWindows,
-    /// Maximum number of live sessions of a user with one client: 20. If one more session is opened, the oldest is
-    /// revoked.
-    pub sessions_per_client: usize,
-    /// Maximum number of live sessions that were opened with one identity token: 5. If one more session is opened, the
+    /// Maximum number of live sessions of a user with one client: 20 by default. If one more session is opened, the
     /// oldest is revoked.
+    pub sessions_per_client: usize,
+    /// Maximum number of live sessions that were opened with one identity token: 5 by default. If one more session is
+    /// opened, the oldest is revoked.
     pub sessions_per_identity_token: usize,
-    /// How often the time of a session's last use is written: every 5 minutes.
+    /// How often the time of a session's last use is written while the session is used: every 5 minutes by default.
     pub seen_every: Duration,
-    /// How long an ended session is stored, so that its tokens get an exact error: 7 days.
+    /// How long an ended session is stored: 7 days by default. Until then, a request with one of its tokens fails with
+    /// an exact error: the session was revoked, or it has expired.
     pub ended_kept: Duration,
-    /// Maximum number of ended sessions stored for a user: 100. If a user has more, the sessions that ended first are
-    /// deleted.
+    /// Maximum number of ended sessions stored for a user: 100 by default. If a user has more, the sessions that ended
+    /// first are deleted.
     pub ended_per_user: usize,
 }
 
@@ -126,9 +127,10 @@ crate::with_fields! {
 
 /// Accounts, sessions, tokens and clients over the store of a [`SubscriptionService`].
 ///
-/// Clones share their parts. Each method loads records, decides, and commits, like the methods of the service. Sign-in,
-/// refresh, revocation and deletion of one user never interleave: each of them writes a record that the others have
-/// read, so only one of two concurrent commits succeeds, and the other method decides again.
+/// A clone is cheap: it shares the store, the keys, the settings and the caches with the original. Each method loads
+/// records, decides, and commits, like the methods of the service. Sign-in, refresh, revocation and deletion of one
+/// user never interleave: each of them writes a record that the others have read, so only one of two concurrent
+/// commits succeeds. The method whose commit was refused loads the records again and decides again.
 #[derive(Debug, Clone)]
 pub struct Authentication(Arc<AuthParts>);
 
@@ -156,7 +158,7 @@ impl AuthenticationBuilder {
         self
     }
 
-    /// The authentication, ready for use.
+    /// Returns the [`Authentication`] with these settings.
     pub fn build(self) -> Authentication {
         Authentication(Arc::new(self.0))
     }
@@ -164,12 +166,13 @@ impl AuthenticationBuilder {
 
 /// # Building
 impl Authentication {
-    /// Begins an [`Authentication`] whose accounts are in the store of `service`. `verifier` checks identity tokens,
-    /// `keys` sign access tokens, and `server_keys` protect refresh tokens and client keys.
+    /// A builder of an [`Authentication`] whose accounts are in the store of `service`. `verifier` checks identity
+    /// tokens, `keys` sign access tokens, and `server_keys` protect refresh tokens and client keys.
     ///
-    /// Events of clients name the [actor of the service](SubscriptionService::by). Events of accounts and sessions name
-    /// the user, or the clock if no user made the request. If a method has a parameter for the actor, its events name
-    /// that actor.
+    /// The [actor](crate::events::Actor) in an event about a client is the
+    /// [actor of the service](SubscriptionService::by). In an event about an account or a session, the actor is the
+    /// user, or the clock if no user made the request. If a method has a parameter for the actor, its events have that
+    /// actor.
     pub fn builder(
         service: SubscriptionService,
         verifier: Arc<dyn IdentityVerifier>,
@@ -186,7 +189,7 @@ impl Authentication {
         })
     }
 
-    /// The public keys that check our access tokens, as a JWK set.
+    /// The public keys that verify the access tokens of this service, as a JWK set.
     pub fn public_keys(&self) -> serde_json::Value {
         self.0.tokens.keys.public_keys()
     }

@@ -1,7 +1,7 @@
-//! Portal tokens: with one, a person calls `/me` for half an hour, without a session and without a client.
+//! Portal tokens: with one, a person calls the paths under `/me` for half an hour, without a session or a client.
 //!
 //! A token has the user's id and the second of its issue, and a MAC over them under a server key. It is stored nowhere,
-//! so it ends only with its time, its account or its server key.
+//! so it cannot be revoked: it is valid until it expires, its account is deleted, or its server key is removed.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Authentication {
         let (user, issued_at) =
             self.read_portal(token.expose_secret()).ok_or(Unauthenticated::TokenInvalid)?;
         let now = seconds(self.service().now());
-        // The clock of the instance that issued the token may be ahead a little.
+        // The clock of the instance that issued the token may be a little ahead, so `issued_at` may be after `now`.
         let age = (now + LEEWAY_SECONDS).checked_sub(issued_at);
         let age = age.ok_or(Unauthenticated::TokenInvalid)?;
         if age >= PORTAL_LIFETIME.as_secs() + 2 * LEEWAY_SECONDS {
@@ -70,7 +70,8 @@ impl Authentication {
 
     /// The user of a token and the second of its issue; `None` if this service did not issue the token.
     fn read_portal(&self, token: &str) -> Option<(UserId, u64)> {
-        // Every token has 78 characters after its prefix. A longer text takes longer to decode.
+        // Every token has 78 characters after its prefix. A text of another length is refused before it is decoded,
+        // because a long text takes long to decode.
         let text = token.strip_prefix("spt_").filter(|text| text.len() == 78)?;
         let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
         let (&[_, key_id], rest) = bytes.split_first_chunk()?;
@@ -78,7 +79,7 @@ impl Authentication {
         let user = UserId::from(Uuid::from_bytes(*user));
         let issued_at = u64::from_be_bytes(*rest.first_chunk()?);
         let genuine = self.portal_token(key_id, user, issued_at)?;
-        // The comparison takes as long for every token.
+        // The comparison takes the same time for every token, so the time does not help to guess the right MAC.
         bool::from(genuine.as_bytes().ct_eq(token.as_bytes())).then_some((user, issued_at))
     }
 }

@@ -1,6 +1,6 @@
 //! Identity providers on the network: `OpenID` Connect (OIDC) with published keys, and token introspection.
 //!
-//! The library has no HTTP client: the embedder implements [`Fetch`].
+//! The library has no HTTP client: the program that embeds it implements [`Fetch`].
 
 use std::fmt;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ use crate::values::{Email, Timestamp, locked};
 /// Maximum number of a provider's keys that are stored.
 const KEYS_MAX: usize = 100;
 
-/// Minimum time between two fetches of the keys, whatever tokens arrive.
+/// Minimum time between the starts of two fetches of the keys, even if tokens with unknown key ids arrive.
 const FETCH_EVERY: Duration = Duration::from_secs(30);
 
 /// The age at which the keys are fetched again; if the fetch fails, the old keys stay in use.
@@ -42,10 +42,10 @@ pub struct OidcIdentities {
     flight: async_lock::Mutex<Flight>,
 }
 
-/// A fetch in progress.
+/// The fetch of the provider's keys that is in progress; `None` if there is no such fetch.
 ///
 /// The fetch outlives the caller that began it. Otherwise a caller that disconnects would cancel the fetch, and the
-/// other callers would have no keys until the next fetch is due. Such a caller could do so repeatedly.
+/// other callers would have no keys until the next fetch is due. An attacker could repeat this.
 #[derive(Default)]
 struct Flight(Option<PendingFetch>);
 
@@ -93,14 +93,14 @@ impl OidcIdentities {
         }
     }
 
-    /// The key of an id. If the key is unknown or too old, the keys are fetched, unless the last fetch was less than
-    /// [`FETCH_EVERY`] ago.
+    /// The provider's key with this key id; its only key if the token names no key id. If the key is unknown or too
+    /// old, the keys are fetched, unless the last fetch was less than [`FETCH_EVERY`] ago.
     async fn key(&self, id: Option<&str>, now: Timestamp) -> Result<VerifyingKey, IdentityRefused> {
         if let Some(key) = self.known_key(id, now, true) {
             return Ok(key);
         }
-        // One caller fetches the keys, and the others wait for the result. A caller whose key is known does not wait,
-        // even if the key is too old.
+        // One caller fetches the keys, and the others wait for the result. If a fetch is in progress, a caller whose
+        // key is known does not wait, and uses that key, even if it is too old.
         let mut flight = match (self.flight.try_lock(), self.known_key(id, now, false)) {
             (Some(flight), _) => flight,
             (None, Some(key)) => return Ok(key),
@@ -143,7 +143,7 @@ impl OidcIdentities {
         !locked(&self.known).keys.is_empty()
     }
 
-    /// True if a fetch may begin now: at most once in [`FETCH_EVERY`].
+    /// True if a fetch may begin now: at most one begins in [`FETCH_EVERY`]. Records `now` as the time of that fetch.
     fn may_try(&self, now: Timestamp) -> bool {
         let mut known = locked(&self.known);
         if known.tried_at.is_some_and(|at| is_within(FETCH_EVERY, at, now)) {
@@ -171,8 +171,8 @@ impl OidcIdentities {
 
 /// True if `now` is less than `span` after `at`, or less than [`FETCH_EVERY`] before it.
 ///
-/// `now` can be before `at`, because a caller reads the clock before it waits for other callers. There is a limit,
-/// because a clock that was set back must not stop the fetches for ever.
+/// `now` can be before `at`, because a caller reads the clock before it waits for other callers. But if `now` is much
+/// earlier, the clock was set back: without the limit, no fetch would begin until the clock reaches `at` again.
 fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }
@@ -187,7 +187,7 @@ fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFa
         return Err(FetchFailed::new("the key set is too large"));
     }
     let set: AnyKeys = serde_json::from_slice(body).map_err(FetchFailed::new)?;
-    // Each key is parsed on its own, so that a key of an unknown type does not hide the others.
+    // Each key is parsed on its own, so that a key of an unknown type does not make the other keys unreadable.
     let keys = set.keys.into_iter().filter_map(|key| {
         let jwk: Jwk = serde_json::from_value(key).ok()?;
         let key = VerifyingKey::from_jwk(&jwk, &ALGORITHMS)?;

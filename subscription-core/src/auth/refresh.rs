@@ -6,15 +6,15 @@ use std::time::Duration;
 use crate::accounts::{Revocation, RevocationReason, Session};
 use crate::values::Timestamp;
 
-/// How long the previous refresh token is still accepted. With a duration of zero it is not accepted.
+/// How long the previous refresh token is still accepted after a refresh. A duration of zero switches its rule off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefreshWindows {
-    /// How long after the rotation the previous token is accepted in any case, because two browser tabs may refresh at
-    /// once.
+    /// How long after the refresh the previous token is accepted in any case, because two browser tabs may refresh at
+    /// the same time.
     pub overlap: Duration,
-    /// How long after the rotation the previous token is accepted if its successor was not used, because the response
-    /// may have been lost.
+    /// How long after the refresh the previous token is accepted if the new tokens were not used, because the response
+    /// with the new tokens may have been lost.
     pub lost_answer: Duration,
 }
 

@@ -43,7 +43,8 @@ impl RefreshToken {
         (format == FORMAT).then_some(Self { key_id, session, generation, mac })
     }
 
-    /// The token of a session's current generation. `None` if the session's server key is no longer in the ring.
+    /// The refresh token of a session's current generation. `None` if `keys` no longer has the server key of the
+    /// session.
     pub(crate) fn of(session: &Session, keys: &ServerKeys) -> Option<SecretString> {
         let head = head(session.key_id, session.id, session.generation);
         let mac = keys.mac(session.key_id, "refresh token", &session.salt, &head)?;
@@ -59,7 +60,7 @@ impl RefreshToken {
         let head = head(self.key_id, self.session, self.generation);
         let mac = keys.mac(self.key_id, "refresh token", &session.salt, &head);
         let key_fits = self.key_id == session.key_id || self.generation != session.generation;
-        // Both MACs are compared in constant time.
+        // `verify_slice` compares the MACs in constant time, so the time does not help to guess the right MAC.
         key_fits
             && self.session == session.id
             && mac.is_some_and(|mac| mac.verify_slice(&self.mac).is_ok())

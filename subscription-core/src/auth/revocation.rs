@@ -40,18 +40,18 @@ impl Authentication {
             .await
     }
 
-    /// Revokes every session of a caller, including this one, and returns their number.
+    /// Revokes every session of a caller, including the session of this request, and returns their number.
     pub async fn revoke_all(&self, caller: &Authenticated) -> Result<usize, Error> {
         self.revoke(caller, None).await
     }
 
-    /// Revokes every session of a caller except this one, and returns their number.
+    /// Revokes every session of a caller except the session of this request, and returns their number.
     pub async fn revoke_all_except_current(&self, caller: &Authenticated) -> Result<usize, Error> {
         self.revoke(caller, Some(caller.claims.sid)).await
     }
 
-    /// Revokes every session of a user on behalf of `actor`, and returns the number of these sessions. If there are
-    /// none, nothing is written.
+    /// Revokes every session of a user on behalf of `actor`, and returns the number of these sessions. If the
+    /// user has no live session, nothing is written.
     pub async fn revoke_sessions_of(&self, id: UserId, actor: Actor) -> Result<usize, Error> {
         self.revoke_sessions(|| self.user_by_id(id), None, &actor).await
     }
@@ -75,8 +75,8 @@ impl Authentication {
     where
         F: Future<Output = Result<Arc<User>, Error>> + Send,
     {
-        // One commit revokes the sessions, writes the user and deletes surplus sessions. Sessions that do not fit into
-        // this commit are revoked by further commits.
+        // One commit revokes the sessions, writes the user and deletes ended sessions beyond the limit. Sessions that
+        // do not fit into this commit are revoked by further commits.
         let most = ChangeSet::RECORDS_MAX - 1 - PageLimit::MAX.get();
         let mut ended = 0;
         let identity = read().await?.identity.clone();
@@ -112,8 +112,8 @@ impl Authentication {
         self.end(actor, user.id, &sessions, reason, Some(user), now).await
     }
 
-    /// Commits the revocation of `sessions` of one user. The same commit deletes the user's ended sessions that exceed
-    /// the limit.
+    /// Commits the revocation of `sessions` of one user. The same commit deletes the user's ended sessions beyond
+    /// [`ended_per_user`](super::AuthSettings::ended_per_user), and writes `user` if it is given.
     pub(super) async fn end(
         &self,
         actor: Actor,

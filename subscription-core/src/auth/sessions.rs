@@ -22,9 +22,8 @@ use crate::values::{Slug, Timestamp, UserId};
 impl Authentication {
     /// Returns the next pair of tokens for a refresh token.
     ///
-    /// The previous token is still accepted for a while (see
-    /// [`RefreshWindows`](super::RefreshWindows)); after that its use counts as theft: the
-    /// call fails, and the session is revoked.
+    /// The previous refresh token is still accepted for a while (see [`RefreshWindows`](super::RefreshWindows)). If it
+    /// is used later, it counts as stolen: the call fails, and the session is revoked.
     pub async fn refresh(
         &self,
         client_id: &Slug,
@@ -53,7 +52,7 @@ impl Authentication {
                     Refresh::Ahead => {
                         tracing::error!(
                             session = %session.id,
-                            "a genuine refresh token is newer than its session: was an old backup restored?"
+                            "a genuine refresh token is newer than its session's record: was an old backup restored?"
                         );
                         Err(invalid())
                     }
@@ -83,7 +82,8 @@ impl Authentication {
         Ok(signed_in)
     }
 
-    /// Checks an access token of a client, and that its session is live now.
+    /// Checks that this service issued the access token for this client, that the token has not expired, and that the
+    /// token's session is live now.
     ///
     /// The session is read each time, so a revocation on any instance takes effect at once. The time of the last use is
     /// written to the session at the first use of a token after a refresh, and then every few minutes.
@@ -142,7 +142,7 @@ impl Authentication {
         user.ok_or_else(|| Unauthenticated::SessionRevoked.into())
     }
 
-    /// The user of an id; `None` if the user does not exist. An account that is being deleted is an error.
+    /// The user with this id; `None` if the user does not exist. Fails if the account is being deleted.
     pub(super) async fn open_user(&self, id: UserId) -> Result<Option<Arc<User>>, Error> {
         let user = self.store().get_as::<User>(&id).await?;
         user.as_deref().map(expect_open).transpose()?;
@@ -163,13 +163,14 @@ impl Authentication {
     ) -> Result<Vec<Arc<Session>>, Error> {
         let mut sessions =
             self.store().list_as::<Session>(SessionQuery::LiveOf { user, now }).await?.items;
-        // The list may still have a session that was ended by an instance whose clock is ahead: for this instance, it
-        // ends later than `now`.
+        // The clock of another instance may be ahead. If that instance has revoked a session, the time of the
+        // revocation may be later than `now`, and then the store still lists the session as live.
         sessions.retain(|session| session.is_live(now));
         Ok(sessions)
     }
 
-    /// A batch of the ended sessions of a user: those that exceed the limit when `ending` more sessions have ended.
+    /// A batch of the ended sessions of a user that must be deleted because `ending` more sessions end now: with these,
+    /// the user would have more than [`ended_per_user`](super::AuthSettings::ended_per_user) ended sessions.
     pub(super) async fn surplus_ended(
         &self,
         user: UserId,
@@ -189,7 +190,8 @@ impl Authentication {
         Ok(surplus.items)
     }
 
-    /// Deletes a batch of sessions that ended long ago, and returns their number. Call this method regularly, each time
+    /// Deletes a batch of the sessions that ended longer ago than
+    /// [`ended_kept`](super::AuthSettings::ended_kept), and returns their number. Call this method regularly, each time
     /// until it returns 0.
     pub async fn forget_ended_sessions(&self) -> Result<usize, Error> {
         self.service()

@@ -49,7 +49,7 @@ pub struct SignedIn {
 /// The sessions that are removed to make room for a new one.
 #[derive(Default)]
 struct Surplus {
-    /// Sessions that were live until now, after their revocation.
+    /// Sessions that were live until now and are revoked, as they are after the revocation.
     ended: Vec<Session>,
     /// Sessions that ended earlier and are now deleted.
     forgotten: Vec<Arc<Session>>,
@@ -115,7 +115,7 @@ impl Authentication {
                 // to commit and decides again.
                 let version = user.version.next();
                 let mut next = User::clone(&user);
-                // Another spelling of the same address is still the same address.
+                // Two spellings of one address, such as in upper and lower case, are equal: the stored one stays.
                 if next.email != sign_in.email {
                     next.email.clone_from(&sign_in.email);
                 }
@@ -126,7 +126,7 @@ impl Authentication {
             .await
     }
 
-    /// Verifies the identity token, and compares its address with the one that the caller sent.
+    /// Verifies the identity token, and compares the e-mail address in it with the one that the caller sent.
     async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
         let SignIn { access_token, email, .. } = sign_in;
         let now = self.service().now();
@@ -146,7 +146,8 @@ impl Authentication {
         Ok(identity.key)
     }
 
-    /// The live sessions that a new session ends, after their revocation, oldest first.
+    /// The live sessions that must be revoked when a new session is opened, oldest first. They are returned as they are
+    /// after the revocation.
     fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
         let settings = &self.0.settings;
         let token = hash(&sign_in.access_token);
@@ -166,8 +167,8 @@ impl Authentication {
             .collect()
     }
 
-    /// Commits a user with a new session. The same commit revokes and deletes the sessions of `surplus`, which make
-    /// room for it.
+    /// Commits a user with a new session. The same commit revokes or deletes the sessions in `surplus`, so that the
+    /// user has no more sessions than the limits allow.
     async fn open_session(
         &self,
         user: User,
@@ -227,7 +228,7 @@ impl Authentication {
         })
     }
 
-    /// The tokens of a session's current generation.
+    /// Issues an access token for a session, and returns it with the refresh token of the session's current generation.
     pub(super) fn signed_in(
         &self,
         user: Arc<User>,

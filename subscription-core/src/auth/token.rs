@@ -1,4 +1,4 @@
-//! Our own access tokens: short-lived, strict, without personal data.
+//! The access tokens that this service issues: short-lived, parsed strictly, without personal data.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::values::id::TokenId;
 use crate::values::{Randomness, SessionId, Slug, Timestamp, UserId};
 
-/// The header `typ` that distinguishes our access tokens from every other JWT (RFC 9068).
+/// The value of the header field `typ` that distinguishes access tokens (RFC 9068) from other JWTs.
 const TOKEN_TYPE: &str = "at+jwt";
 
 /// Maximum length of an access token in bytes. A longer token is refused before it is decoded.
@@ -48,7 +48,7 @@ pub struct AccessClaims {
     pub exp: u64,
     /// When the person proved who they are, in seconds since 1970.
     pub auth_time: u64,
-    /// The generation of the session when the token was issued: the number of its refreshes.
+    /// The generation of the session when the token was issued: 1 at sign-in, and 1 more with each refresh.
     #[serde(rename = "gen")]
     pub generation: u32,
 }
@@ -65,7 +65,7 @@ impl AccessClaims {
 pub(crate) struct AccessTokens {
     pub(crate) keys: KeyRing,
     /// The claims of tokens whose signatures were verified. They are cached because a verification costs as much as all
-    /// the rest of a request. Only facts that do not change with time are cached.
+    /// the rest of a request. Whether a token has expired is not cached, but checked at each use.
     signed: SecretCache<Arc<AccessClaims>>,
 }
 
@@ -107,7 +107,8 @@ impl AccessTokens {
         token: &SecretString,
         settings: &AuthSettings,
     ) -> Option<Arc<AccessClaims>> {
-        // `iat` may be in the future, because the clock of the instance that signed the token may be ahead.
+        // `iat` is not checked: it may be in the future, because the clock of the instance that signed the token may be
+        // ahead.
         let is_ours = |claims: &Arc<AccessClaims>| {
             claims.iss == settings.issuer && claims.aud == settings.audience
         };

@@ -1,4 +1,4 @@
-//! The accounts that operators see: a list, an account by its address or id, and the sessions of a user.
+//! The accounts that operators see: a list, an account by its e-mail address or id, and the sessions of a user.
 //!
 //! An account that is being deleted counts as missing.
 
@@ -27,7 +27,7 @@ impl Authentication {
         self.store().list_as::<User>(query).await.map_err(Error::Store)
     }
 
-    /// The user of an id, unless the account is being deleted.
+    /// The user with this id. A user whose account is being deleted counts as not found.
     pub async fn user_by_id(&self, id: UserId) -> Result<Arc<User>, Error> {
         let user = self.store().get_as::<User>(&id).await;
         found(user.map(|user| user.filter(|user| !user.closing)), "user", id)

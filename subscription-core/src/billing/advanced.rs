@@ -1,4 +1,4 @@
-//! The result of a round of the clock.
+//! The result of one call that takes the due steps of subscriptions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Advanced {
     pub refused: usize,
     /// The number of steps that failed. The next call tries them again. A failed step does not delay other steps.
     pub failed: usize,
-    /// The first of the failures.
+    /// The message of the first failed step; `None` if no step failed.
     pub failure: Option<String>,
     /// The longest delay of a step: the time from the moment at which it was due until this call.
     pub lag: Duration,

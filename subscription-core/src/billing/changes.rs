@@ -82,14 +82,14 @@ fn set_free_fields(
 
 /// True if a change to another currency is scheduled. Credit cannot be moved to another currency.
 fn moves_currency(subscription: &Subscription) -> bool {
-    // This includes a change that is hidden until the subscription is resumed.
+    // The stored field is read, because `scheduled_change()` returns `None` while the subscription is cancelled.
     let scheduled = subscription.billing.as_ref().and_then(|billing| billing.scheduled_change);
     let Some(ScheduledChange::ChangePlan(terms)) = scheduled else { return false };
     subscription.currency() != Some(terms.currency)
 }
 
 /// Moves the end of a trial. The first paid period starts at the new end. If the subscription was to end with its
-/// trial, it ends at the new end.
+/// trial, it ends at the new end of the trial.
 fn move_trial(
     before: &Subscription,
     after: &mut Subscription,

@@ -1,5 +1,5 @@
-//! The amounts of billing: what a period and a change of plan cost. This is the only place that computes an amount; all
-//! other code copies the lines.
+//! The amounts of billing: what a period and a change of plan cost. Only this module computes amounts; all other code
+//! copies the lines that it returns.
 //!
 //! Each product is rounded once, half to even, at the digits of the currency.
 
@@ -19,7 +19,8 @@ pub(super) struct Price {
     gross: Amount,
     reduction: Amount,
     currency: Currency,
-    /// The discount of the subscription once the period has begun. If it reduces the period, `used` counts the period.
+    /// The discount of the subscription once the period has begun. If it reduces the price of this period, its `used`
+    /// includes this period.
     discount: Option<Discount>,
 }
 
@@ -45,7 +46,7 @@ impl Price {
         Some(Self { reduction, discount: Some(Discount { used, applied, ..discount }), ..price })
     }
 
-    /// The price of the running period at these terms: reduced if the discount has reduced the period.
+    /// The price of the running period at these terms, less the discount if the discount applies to the running period.
     pub(super) fn of_running_period(terms: &Terms, discount: Option<Discount>) -> Option<Self> {
         let price = Self::of(terms)?;
         let applied = discount.filter(|it| it.applied);
@@ -54,7 +55,7 @@ impl Price {
         Some(Self { reduction, discount, ..price })
     }
 
-    /// The value of a whole period.
+    /// The value of the whole period: its price less the discount.
     pub(super) fn value(self) -> Amount {
         excess(self.gross, self.reduction)
     }
@@ -69,7 +70,7 @@ impl Price {
     }
 }
 
-/// The rest of the running period.
+/// The rest of the running period: the seconds that are left, and the seconds of the whole period.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest {
     left: u64,
@@ -131,7 +132,7 @@ impl Charge {
         Self::settled(price, LineKind::Period, (price.gross, price.value()), rest, credit)
     }
 
-    /// No charge: the running period is not settled.
+    /// No charge: nothing is paid or credited for the running period.
     pub(super) fn none(price: Price, credit: Amount) -> Self {
         Self {
             lines: Vec::new(),
@@ -186,7 +187,8 @@ fn after_credit(value: Amount, credit: Amount) -> (Amount, Amount) {
     less(value).zip(less(credit)).unwrap_or((value, credit))
 }
 
-/// The value of a whole period, if a part of it costs `amount`. The spans are in seconds.
+/// The value of a whole period, if a part of it costs `amount`. `part` and `whole` are the lengths of the part and of
+/// the whole period in seconds.
 pub(super) fn whole_of(
     amount: Amount,
     part: u64,
@@ -202,7 +204,7 @@ fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amou
     let digits = currency.digits();
     let mut exact = value.value();
     exact.rescale(Amount::FRACTION_DIGITS_MAX);
-    // A value has at most 21 digits and a time in seconds at most 12: their product fits.
+    // A value has at most 21 digits and a time in seconds at most 12, so their product fits into 128 bits.
     let dividend = exact.mantissa().checked_mul(times.into())?;
     let units = 10_i128.checked_pow(Amount::FRACTION_DIGITS_MAX.checked_sub(digits)?)?;
     let divisor = i128::from(by).checked_mul(units)?;

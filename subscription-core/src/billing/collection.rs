@@ -10,8 +10,8 @@ use crate::service::{OtherPayments, PaymentReport, ReportOutcome};
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Amount, Field, Timestamp};
 
-/// The failed payment, requested again because its next attempt is due at `now`. If its subscription has expired,
-/// does not exist or is not managed by the clock, the payment only loses its next attempt. `None` if no attempt is
+/// The failed payment, requested again because its next attempt is due at `now`. If its subscription has expired, does
+/// not exist or is not managed by the clock, only the next attempt of the payment is removed. `None` if no attempt is
 /// due.
 pub fn retry(
     payment: &Payment,
@@ -38,7 +38,7 @@ pub fn retry(
     Some(next)
 }
 
-/// The consequences of a report.
+/// The payment after a report of its status, and the consequences for its subscription.
 pub(super) fn report(
     report: PaymentReport<'_>,
     subscription: &Subscription,
@@ -107,8 +107,9 @@ pub(super) fn report(
     }
     let changed = next != *subscription;
     let is_back = matches!(status, PaymentStatus::Canceled | PaymentStatus::Refunded);
-    // The quote of a change that waits counts on the money that was given back. A payment that is being processed does
-    // not lapse: the change is then made.
+    // This payment was cancelled or refunded. The price of a change of plan that waits for its own payment was computed
+    // with the money that is now lost, so the change is dropped. But if its own payment is being processed (`lapses_at`
+    // is `None`), the change stays.
     if awaited.is_some() && is_back && changed && billing(&mut next).lapses_at.is_some() {
         billing(&mut next).scheduled_change = None;
     }
@@ -163,7 +164,8 @@ fn fall_behind(next: &mut Subscription, has_try: bool, lapses_at: Timestamp, now
     }
 }
 
-/// Lets a subscription recover after a payment was made or cancelled, unless another payment is behind.
+/// Lets a subscription recover after a payment was made or cancelled, unless another payment has failed and is not paid
+/// yet.
 fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     if others.behind {
         if !others.to_try {
@@ -175,7 +177,7 @@ fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
     if was_unpaid || next.status == SubscriptionStatus::PastDue {
         next.status = SubscriptionStatus::Active;
     }
-    // An unpaid subscription grants no access, so the next period starts with the payment.
+    // An unpaid subscription grants no access, so the time without access is not charged: the next period starts now.
     if was_unpaid && next.renews_at.is_some_and(|renews_at| renews_at <= now) {
         restart(next, now);
     }
@@ -193,13 +195,13 @@ fn recover(next: &mut Subscription, others: OtherPayments, now: Timestamp) {
 /// credit. A payment for a part of the period is scaled to the whole period: a payment of 5 for half of the period
 /// counts as 10.
 ///
-/// A change of plan may have turned the value into credit, or into the value of another period. The part that exceeds
-/// the value is therefore subtracted from the credit that changes of plan have made.
+/// A change of plan may have turned the value into credit, or into the value of another period. If the payment is more
+/// than the remaining value, the rest is therefore subtracted from the credit that changes of plan have made.
 fn forget_value(amount: Amount, asked: &RequestedPayment, next: &mut Subscription) {
     let renews_at = next.renews_at;
     let billing = billing(next);
     let Some(start) = billing.current_period_start else { return };
-    // The payment is for a period that has not begun.
+    // A payment for a period that has not begun is not part of the value of the running period.
     if renews_at.is_some_and(|renews_at| renews_at <= asked.period_start) {
         return;
     }

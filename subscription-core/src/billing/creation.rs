@@ -58,7 +58,7 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
         (Some(_), None) => {
             fault(required(
                 "price",
-                "is required if managed_by is clock, unless the plan has the same currency",
+                "is required if managed_by is clock, unless currency is the plan's currency",
             ));
         }
         (Some(currency), Some(price)) => {
@@ -83,7 +83,8 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     };
     let renews = match subscription.status {
         Pending | OnTrial | Active | PastDue => true,
-        // Subscriptions with these statuses renew only after they are paid or resumed, or never again.
+        // Subscriptions with these statuses renew only after they are paid or resumed, or never again. So their
+        // `renews_at` may be in the past.
         Unpaid | Paused | Cancelled | Expired => false,
     };
     let earliest = now.max(subscription.starts_at);
@@ -109,9 +110,9 @@ pub(super) fn check(subscription: &Subscription, now: Timestamp) -> Result<(), F
     faults.into_result()
 }
 
-/// Takes over the running period, which counts as paid, or the trial. A past-due subscription stays past due no longer
-/// than a full schedule of retries: without this limit it might stay so for ever, because its payments may have no retry
-/// left or may not be in this store.
+/// Sets the billing fields of a subscription that the clock manages from now on: of its running period, which counts as
+/// paid, or of its trial. A past-due subscription stays past due no longer than a full schedule of retries: without
+/// this limit it might stay so for ever, because its payments may have no retry left or may not be in this store.
 pub(super) fn take_over(subscription: &mut Subscription, policy: &Policy, now: Timestamp) {
     let status = subscription.status;
     if status == Pending {

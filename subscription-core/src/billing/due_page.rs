@@ -28,12 +28,12 @@ pub(super) struct DuePage {
     steps: Vec<DueStep>,
 }
 
-/// A subscription before its step, the kind of step and its change.
+/// A subscription before its step, the kind of step, and the change that the event of the step reports.
 type DueStep = (Arc<Subscription>, StepKind, Change);
 
 impl DuePage {
-    /// Reads up to `limit` subscriptions after a position, and decides on the step of each; `None` if none is due, or if
-    /// `limit` is 0.
+    /// Reads up to `limit` due subscriptions after a position, and decides on the step of each; `None` if none is due,
+    /// or if `limit` is 0.
     async fn read(
         clock: &SubscriptionService,
         after: Option<Position>,
@@ -105,8 +105,8 @@ impl DuePage {
     ) -> Result<(), Error> {
         for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
-                // Another commit took the live key or the period after this step was decided on, so the step is
-                // decided on again.
+                // After this step was decided on, another commit has written a payment for the same period, or another
+                // live subscription with the same live key. So the step is decided on again.
                 Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {
                     let Some(step) = clock.rules().step(&subscription, self.now) else { continue };
                     clock.commit_step(&subscription, step.outcome, self.now).await.map(drop)

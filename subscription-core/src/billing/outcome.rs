@@ -1,4 +1,5 @@
-//! The outcome of a step, a verb or a report: a subscription that is ready to be written.
+//! The outcome of a step of the clock, of a verb such as cancel, or of a report of a payment: a subscription that is
+//! ready to be written.
 
 use super::due::next_action_at;
 use super::policy::Policy;
@@ -13,7 +14,8 @@ use crate::values::{Amount, InvalidTransition, Timestamp};
 pub(super) struct SideEffects {
     pub(super) ask: Option<PaymentRequest>,
     pub(super) cancels_open_payments: bool,
-    /// The change that the event reports, unless the status changes.
+    /// The change that the event reports if the status stays the same. If the status changes, or if this is `None`, the
+    /// change is computed from the subscription before and after it.
     pub(super) change: Option<Change>,
 }
 
@@ -32,7 +34,7 @@ pub(super) fn outcome(
     next.updated_at = now.max(before.updated_at);
     settle(&mut next, policy, now);
     let mut cancels_from = side_effects.cancels_open_payments.then_some(Timestamp::MIN);
-    // A change of plan no longer waits for its payment.
+    // If a change of plan no longer waits for its payment, this payment is cancelled, unless it was made.
     if let Some(payment) = before.awaited_payment().filter(|_| next.awaited_payment().is_none()) {
         cancels_from.get_or_insert(payment.at);
     }
@@ -48,7 +50,7 @@ pub(super) fn settle(subscription: &mut Subscription, policy: &Policy, now: Time
     let billing = billing(subscription);
     billing.next_action_at = next_action_at;
     let of_changes = least(billing.credit_of_changes, billing.credit);
-    // Every 0 becomes the same `ZERO`, which is not stored.
+    // A 0 with digits, such as 0.00, becomes `ZERO`: a 0 is not stored, and is read back as `ZERO`.
     billing.credit_of_changes = if of_changes.is_zero() { Amount::ZERO } else { of_changes };
 }
 
@@ -66,7 +68,8 @@ pub(super) fn expire(subscription: &mut Subscription, at: Timestamp) {
     billing(subscription).stop();
 }
 
-/// The error of a change that is not possible in this status, whatever the caller does first.
+/// The error of a change that is not possible in this status, whatever the caller does first. The error names no
+/// allowed status.
 pub(super) fn impossible(from: SubscriptionStatus, to: &'static str) -> Error {
     let from = from.as_str();
     let refused = InvalidTransition { record: "subscription", from, to, allowed: Vec::new() };

@@ -42,7 +42,7 @@ pub(super) fn begin(
     })
 }
 
-/// The basis of a payment at these terms.
+/// The inputs from which the amount of a payment at these terms is computed, with its lines.
 pub(super) fn basis(terms: &Terms, discount: Option<Discount>, lines: Vec<Line>) -> Basis {
     let is_reduced = lines.iter().any(|line| line.kind == LineKind::Discount);
     let off = discount.filter(|_| is_reduced).map(|discount| discount.off);
@@ -59,7 +59,7 @@ pub(super) fn missed(subscription: &Subscription, now: Timestamp) -> u32 {
     number_at(until).zip(next).map_or(0, |(running, next)| running.saturating_sub(next))
 }
 
-/// The renewal that is `count` periods after the next one.
+/// The renewal that is `count` periods after the next renewal.
 pub(super) fn renewal_after(subscription: &Subscription, count: u32) -> Option<Timestamp> {
     let schedule = subscription.schedule();
     let next = schedule.period_at(subscription.renews_at?)?.number;

@@ -17,10 +17,11 @@ use crate::subscriptions::{
 };
 use crate::values::{Amount, FaultCode, SubscriptionId, Timestamp, Version};
 
-/// How long a subscriber can agree to a quote.
+/// How long a quote can be agreed to, from the moment of the quote.
 const QUOTE_HOLDS: Duration = Duration::from_mins(15);
 
-/// A change of plan as the input of a request, for its fingerprint.
+/// The input of a request to change a plan. Its hash is stored with the idempotency key, and detects another request
+/// with the same key.
 #[derive(Serialize)]
 struct Request<'r> {
     id: SubscriptionId,
@@ -95,7 +96,7 @@ impl Billing {
         if by == ManagedBy::Caller {
             return Err(Conflict::from(Managed { by, fields: Vec::new() }).into());
         }
-        // A subscriber has to know the price.
+        // A subscriber must agree to a quote. Without an agreed quote, the error contains the quote.
         if change.user_id.is_some() && change.agreed.is_none() {
             return Err(Conflict::QuoteChanged(Box::new(quote)).into());
         }
@@ -145,10 +146,11 @@ impl Billing {
             if is_other && (now.credit_after.value() < had || !now.amount_due.is_zero()) {
                 return Ok(now);
             }
-            // In a trial, or a moment before the renewal, a dearer plan would cost nothing.
+            // In a trial, or a moment before the renewal, a change to a more expensive plan would cost nothing now, so
+            // it is refused.
             Err(Error::invalid(
                 FaultCode::NotAllowedValue,
-                "must be another plan, which costs or saves something at this moment",
+                "must be another plan, and a change to it now must cost something or give credit",
                 "subscription_plan_id",
             ))
         };
@@ -157,7 +159,7 @@ impl Billing {
         if subscription.managed_by == ManagedBy::Clock && change.effective == Effective::Now {
             payments = self.service.periods_of(subscription.id).await?;
             let start = subscription.current_period_start();
-            // Money that the bank may take back gives no credit.
+            // The bank may take back the money of a disputed payment, so this money must not become credit.
             let is_disputed = |payment: &Payment| {
                 payment.status == PaymentStatus::Disputed
                     && payment.period_end().is_none_or(|end| Some(end) > start)

@@ -9,8 +9,8 @@ use crate::values::as_text::named_enum;
 use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
 
-/// How long a subscription waits for its first payment before it expires, and a change of plan by its user before it is
-/// dropped.
+/// How long a subscription waits for its first payment before it expires. A change of plan that a subscriber chose
+/// waits for its payment as long, before it is dropped.
 pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
 /// The billing policy. A changed policy applies to a subscription from its next write on; times that are already
@@ -29,7 +29,7 @@ pub struct Policy {
     /// never.
     #[serde(deserialize_with = "span_or_off")]
     pub remind_before: Option<Span>,
-    /// The largest number of missed periods that are paid later; older ones are skipped.
+    /// The largest number of missed periods for which payments are created later; older missed periods get no payment.
     pub missed_periods_max: Bounded<366>,
 }
 

@@ -41,7 +41,7 @@ pub fn quote(
     let own_discount = subscription.discount();
     let discount = own_discount.filter(|_| keeps_discount(&old, &new));
     let settlement = settle(subscription, &old, &new, paid, change)?;
-    // The check of the input has computed this price.
+    // This error does not occur: `settle` has checked that the price at the new terms can be computed.
     let unpriced = Faults::default;
     let price = Price::of_running_period(&new, discount).ok_or_else(unpriced)?;
     let of_new_period = |discount| Price::of_new_period(&new, discount).ok_or_else(unpriced);
@@ -141,8 +141,8 @@ pub fn change_plan(
     Some(outcome(subscription, next, side_effects, policy, now))
 }
 
-/// The change that `made` makes at once, if the subscriber chose it. A change that costs something waits for its
-/// payment, and one that is scheduled is marked as the subscriber's.
+/// The decision `made`, adapted to a change of plan that the subscriber chose: a change that costs something waits for
+/// its payment, and a scheduled change is stored as the subscriber's ([`ScheduledChange::ByUser`]).
 pub(super) fn by_user(
     subscription: &Subscription,
     quote: &Quote,
@@ -157,7 +157,8 @@ pub(super) fn by_user(
     let mut next = subscription.clone();
     let billing = billing(&mut next);
     billing.scheduled_change = Some(ScheduledChange::ByUser { terms: quote.terms(), payment });
-    // The renewal does not wait for a payment whose collection has not begun.
+    // Unless the collection of the payment has begun, the change is dropped at the renewal at the latest: the renewal
+    // must not wait for this payment.
     let lapses_at = now.saturating_add(LAPSES_AFTER);
     billing.lapses_at = subscription.renews_at.into_iter().chain([lapses_at]).min();
     let side_effects = SideEffects { ask: made.ask, ..SideEffects::default() };
@@ -179,7 +180,7 @@ fn settled(quote: &Quote) -> ChangePayment {
 fn change_now(next: &mut Subscription, terms: Terms, settled: ChangePayment) {
     set_terms(next, terms);
     if settled.starts_period {
-        // The subscription was cancelled while the change waited: it still ends with its running period.
+        // If the subscription was cancelled while the change waited, it still ends with its running period.
         if next.status == Cancelled && next.ends_at >= next.renews_at {
             next.ends_at = settled.renews_at.or(next.ends_at);
         }
@@ -226,13 +227,13 @@ pub(super) fn set_terms(subscription: &mut Subscription, terms: Terms) {
     }
     billing.price = Some(terms.price);
     billing.currency = Some(terms.currency);
-    // A credit of 0.00 may have too many digits for another currency.
+    // A credit of 0.00 may have too many digits for another currency, so it becomes 0.
     if !has_credit {
         billing.credit = Amount::ZERO;
     }
 }
 
-/// The payment for the rest of the period; `None` if nothing is due.
+/// The payment that the change of plan requests; `None` if nothing is due.
 fn ask(quote: &Quote) -> Option<PaymentRequest> {
     (!quote.amount_due.is_zero()).then_some(PaymentRequest {
         kind: PaymentKind::Proration,
@@ -255,7 +256,8 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         let fields = vec!["subscription_plan_id", "billing_cycle", "quantity"];
         return Err(Conflict::from(Managed { by, fields }).into());
     }
-    // A subscription that waits for its first payment has begun its period, but the period is not paid.
+    // A subscription that waits for its first payment has begun its period, but the period is not paid, so the plan
+    // cannot change.
     let has_begun =
         subscription.billing.as_ref().is_some_and(|it| it.current_period_start.is_some());
     let changes = match status {
@@ -264,7 +266,7 @@ fn check_state(subscription: &Subscription) -> Result<(), Error> {
         PastDue | Unpaid | Paused | Cancelled | Expired => false,
     };
     if !changes {
-        return Err(impossible(status, "one with other terms"));
+        return Err(impossible(status, "one with another plan, billing cycle or quantity"));
     }
     if subscription.scheduled_change().is_some() {
         return Err(Conflict::ChangeScheduled.into());

@@ -13,8 +13,7 @@ use crate::service::{
 use crate::subscriptions::{Action, ManagedBy, Subscription};
 use crate::values::Timestamp;
 
-/// The rules of billing: the clock manages subscriptions by a policy. These rules do not bill subscriptions with
-/// another manager.
+/// The rules of billing, with their policy. They bill only subscriptions that the clock manages.
 #[derive(Debug, Clone, Default)]
 pub struct BillingRules {
     policy: Arc<Policy>,

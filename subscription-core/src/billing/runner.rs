@@ -21,7 +21,8 @@ use crate::store::{
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 
-/// The number of steps in which the next charge is looked for. A subscription that costs nothing has no such step.
+/// The largest number of upcoming steps that are searched for the next charge. There is a limit, because a subscription
+/// that costs nothing has no charge.
 const STEPS_TO_CHARGE: usize = 24;
 
 /// Takes the due steps of subscriptions that the clock manages: see [`Billing::advance`].
@@ -110,13 +111,14 @@ impl Billing {
             let now = clock.now();
             let next = match self.first_subscription(after.clone()).await? {
                 Some(next) if next <= now => next,
-                // A subscription that has taken a step may be due again, at a position before the current one.
+                // A subscription that has taken a step may be due again, at a position before the current one. So the
+                // search starts again at the first position.
                 _ if advanced.steps > steps_before => {
                     after = None;
                     steps_before = advanced.steps;
                     continue;
                 }
-                // Steps that lost to another writer are tried again soon.
+                // If a step was not taken because another writer was faster, the next step is due now.
                 next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
             };
             advanced.lag = advanced.lag.max(now.since(next));
@@ -213,7 +215,7 @@ impl Billing {
     /// true if there are more steps. There are at most `limit` steps, plus those at the same moment as the last of
     /// these.
     ///
-    /// The list also contains the retries of payments that have failed and the end of the dunning, as if each retry
+    /// The list also contains the retries of payments that have failed and the end of these retries, as if each retry
     /// failed. `limit` does not count these.
     pub async fn timeline(
         &self,
@@ -249,7 +251,7 @@ impl Billing {
     }
 
     /// The next payment that the clock will request for a subscription, if every payment is made at once. `None` if
-    /// none of the next 24 steps requests a payment, and if the clock does not manage the subscription.
+    /// none of the next 24 steps requests a payment, or if the clock does not manage the subscription.
     pub fn next_charge(&self, subscription: &Subscription) -> Option<PaymentRequest> {
         if subscription.managed_by != ManagedBy::Clock {
             return None;
@@ -258,7 +260,7 @@ impl Billing {
         upcoming.take(STEPS_TO_CHARGE).find_map(|step| step.outcome.ask)
     }
 
-    /// The retries of the payments that have failed, as if each retry failed, and the end of the dunning. Retries
+    /// The retries of the payments that have failed, as if each retry failed, and the end of these retries. Retries
     /// after the end of the subscription are left out.
     async fn retries(&self, of: &Subscription) -> Result<Vec<Upcoming>, Error> {
         let mut found = Vec::new();

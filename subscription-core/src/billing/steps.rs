@@ -1,4 +1,4 @@
-//! The steps that a subscription takes by the clock: which step is due first, and what it does.
+//! The steps that the service takes for a subscription as time passes: which step is due first, and what the step does.
 
 use SubscriptionStatus::{Active, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -152,7 +152,8 @@ fn change_plan(next: &mut Subscription, at: Timestamp) -> SideEffects {
     }
 }
 
-/// Starts the period at the renewal, or skips the oldest of the missed periods if they are too many.
+/// Starts the period at the renewal, or skips the oldest of the missed periods if there are more than
+/// `missed_periods_max`.
 fn start_period(
     next: &mut Subscription,
     at: Timestamp,
@@ -166,7 +167,7 @@ fn start_period(
         let change = Some(Change::PeriodsSkipped { count });
         return (StepKind::PeriodsSkipped, SideEffects { change, ..SideEffects::default() });
     }
-    // A trial may also have ended during a pause.
+    // The period after a trial is the first paid period, also if the trial ended during a pause.
     let was_trial = next
         .trial_ends_at()
         .filter(|end| *end <= at)
@@ -175,7 +176,8 @@ fn start_period(
     let is_first = next.status == OnTrial || was_trial;
     let kind = if is_first { PaymentKind::Initial } else { PaymentKind::Renewal };
     let end = next.schedule().next_after(at);
-    // A payment that another system requested may have failed during the trial.
+    // A payment that another system requested may have failed during the trial. The subscription is then past due after
+    // the trial.
     let is_behind = next.status == OnTrial && next.past_due_since().is_some();
     next.status = if is_behind { PastDue } else { Active };
     let ask = begin(next, kind, at, end);

@@ -1,4 +1,4 @@
-//! The verbs on a subscription that the clock manages.
+//! The verbs, such as cancel and pause, on a subscription that the clock manages.
 
 use SubscriptionStatus::{Active, Cancelled, Expired, OnTrial, PastDue, Paused, Pending, Unpaid};
 
@@ -13,7 +13,7 @@ use crate::subscriptions::{
 };
 use crate::values::{FaultCode, Faults, InvalidTransition, Timestamp};
 
-/// The subscription after a verb, or `None` if the verb changes nothing.
+/// The subscription after a verb such as cancel, or `None` if the verb changes nothing.
 pub(super) fn act(
     before: &Subscription,
     action: Action,
@@ -34,7 +34,7 @@ pub(super) fn act(
             }
         }
         Action::Leave => match next.status {
-            // A subscription that is paid once has no later payment to cancel.
+            // A subscription that is paid once has no renewal, so there is nothing to cancel.
             Active | OnTrial | PastDue if next.renews_at.is_none() => {
                 return Err(refused(&next, Cancelled));
             }
@@ -71,7 +71,8 @@ pub(super) fn act(
             billing(&mut next).discount.take().ok_or_else(|| missing("discount"))?;
         }
     }
-    // A payment that is being processed does not lapse: its money may be on the way.
+    // If the payment that a change of plan waits for is being processed, `lapses_at` is `None`. A verb that would drop
+    // this change is refused, because the money may be on the way.
     let is_dropped = before.awaited_payment() != next.awaited_payment();
     if is_dropped && next.status != Expired && billing(&mut next).lapses_at.is_none() {
         return Err(Conflict::PaymentOpen.into());
@@ -146,7 +147,7 @@ fn resume(next: &mut Subscription, now: Timestamp) -> Result<(), Error> {
             let change = &mut billing(next).scheduled_change;
             *change = change.take_if(|change| !is_pause(change));
         }
-        // The pause of the subscription has ended already.
+        // The subscription is not paused any more, so there is nothing to resume.
         PastDue => {}
         Pending | Unpaid | Cancelled | Expired => return Err(refused(next, Active)),
     }

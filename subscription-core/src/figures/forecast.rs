@@ -1,7 +1,7 @@
 //! The forecast: the payments that the clock will create in the next months, if every payment succeeds.
 //!
-//! The rules of billing take the steps of each subscription in advance, and the fold adds up the payments that these
-//! steps create. Nothing is estimated.
+//! The rules of billing compute the future steps of each subscription, and `ForecastFold` adds up the payments that
+//! these steps create. Nothing is estimated.
 
 #![expect(missing_docs, reason = "defined in the guide")]
 
@@ -16,7 +16,7 @@ use crate::service::Rules;
 use crate::subscriptions::{ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// The number of months of a forecast, with the running month.
+/// The number of months of a forecast, including the running month.
 pub const FORECAST_MONTHS: i32 = 12;
 
 /// The payments that the clock will create, by month. `docs/figures.md` defines each number.
@@ -56,7 +56,7 @@ pub struct ForecastSum {
 #[derive(Debug)]
 pub(super) struct ForecastFold {
     forecast: Forecast,
-    /// The number of the running month.
+    /// The number of the running month: see `month_number`.
     running: i32,
 }
 

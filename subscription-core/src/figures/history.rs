@@ -1,8 +1,9 @@
-//! The figures of each month at its end, from the payments that carry a period.
+//! The figures of each month at its end, from the payments that are for a period.
 //!
-//! For each subscription, the fold stores which monthly amount covers the end of which month, with one bit for each
-//! month. If several payments cover the end of a month, the newest payment has the bit. Payments of the same amount
-//! share an entry, so a subscription needs only a few entries, however long it runs.
+//! For each subscription, `HistoryFold` stores a list of monthly amounts, each with a set of bits: one bit for each
+//! month whose end is covered by a payment of this amount. If several payments cover the end of a month, only the
+//! newest of them counts. Payments of the same amount share an entry of the list, so a subscription needs only a few
+//! entries, however long it runs.
 
 #![expect(missing_docs, reason = "defined in the guide")]
 
@@ -20,7 +21,7 @@ use crate::store::Direction;
 use crate::subscriptions::Subscription;
 use crate::values::{Amount, Timestamp};
 
-/// The largest number of months that can be shown.
+/// The largest number of months that are returned.
 pub const MONTHS_MAX: usize = 60;
 
 /// The figures of the last months, from the oldest to the running month. `docs/figures.md` defines each number.
@@ -62,10 +63,11 @@ pub struct MonthPayments {
     pub amount: Total,
 }
 
-/// The bit for all months before the first stored month.
+/// The bit that stands for all months before the first stored month.
 const EARLIER: u64 = 1 << 63;
 
-/// The user of each subscription, and the time at which the subscription ends, in microseconds.
+/// The user of each subscription, and the time at which the subscription ends, in microseconds; `i64::MAX` if it has no
+/// end.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions(HashMap<Uuid, (Uuid, i64), RandomState>);
 
@@ -79,15 +81,17 @@ impl Subscriptions {
 /// The monthly amounts that were paid for a subscription.
 #[derive(Debug)]
 struct Paid {
-    /// The earliest end of a month, before the first stored month, that a payment covers, in microseconds; `i64::MAX`
-    /// if there is none.
+    /// Of the months before the first stored month, the end of the earliest month whose end a payment covers, in
+    /// microseconds; `i64::MAX` if there is no such month.
     earliest: i64,
     shares: Vec<Share>,
-    /// The months whose ends are covered by payments that were read backwards, from the newest.
+    /// The months whose ends are covered by the payments that were read backwards from the newest: one bit for each
+    /// month.
     by_newer: u64,
 }
 
-/// A monthly amount, and the months whose ends it covers.
+/// A monthly amount in millionths (`month`), and the months whose ends it covers, with one bit for each month
+/// (`months`).
 #[derive(Debug)]
 struct Share {
     month: i128,
@@ -96,12 +100,13 @@ struct Share {
     months: u64,
 }
 
-/// Adds up payments that are read from both ends of the order of their ids.
+/// Adds up payments that are read at the same time forwards from the oldest and backwards from the newest.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
-    /// The figures of the months, with one month at the start that is not returned.
+    /// The figures of the months, with one more month at the start. It is not returned: the churn of the first returned
+    /// month is computed from it.
     months: Months,
-    /// The number of the first month.
+    /// The number of the first month in `months`: see `month_number`.
     first: i32,
     /// The moments of the figures: the end of each month, and `as_of` for the running month. Each moment has one bit.
     moments: Vec<i64>,
@@ -112,8 +117,8 @@ pub(super) struct HistoryFold {
     paid: HashMap<Uuid, Paid, RandomState>,
 }
 
-/// True if the period of a payment counts: it was paid, or it is for a later period or a change of plan and can still
-/// be paid.
+/// True if the period of a payment counts: the payment was made, or it is a renewal or a proration that can still be
+/// paid.
 fn counts(payment: &Payment) -> bool {
     use PaymentStatus::{
         Canceled, Disputed, Failed, PartiallyRefunded, Pending, Processing, Refunded, Succeeded,
@@ -147,7 +152,8 @@ impl HistoryFold {
         }
     }
 
-    /// Adds a payment that is read in the direction `way`. Returns false if the payment was added before.
+    /// Adds a payment that is read in the direction `way`. Returns false if the payment was already added by the
+    /// reading in the other direction.
     pub(super) fn payment(&mut self, payment: &Payment, way: Direction) -> bool {
         let (id, (oldest, newest)) = (payment.id.uuid(), &mut self.reached);
         if oldest.is_some_and(|to| id <= to) || newest.is_some_and(|to| to <= id) {
@@ -228,7 +234,8 @@ impl HistoryFold {
             }
         }
         for paying in users.into_values() {
-            // The bit of each month moves to the next month, and the bit of all earlier months drops out.
+            // A bit of `before` says that the user paid in the month before: each bit moves to the next month, and the
+            // bit `EARLIER` drops out.
             let before = paying << 1;
             each(data, paying, |_, month| month.paying_users += 1);
             each(data, before & !paying, |_, month| month.churned_users += 1);
@@ -257,7 +264,7 @@ fn bits_before(moments: &[i64], at: i64) -> u64 {
     (1 << moments.partition_point(|moment| *moment < at)) - 1
 }
 
-/// Calls `change` with each month whose bit is set, and its number.
+/// Calls `change` with each month whose bit is set, and the index of the month in `months`.
 fn each(months: &mut [Month], bits: u64, mut change: impl FnMut(usize, &mut Month)) {
     let mut bits = bits & !EARLIER;
     while bits != 0 {

@@ -1,7 +1,7 @@
 //! Figures of the business: recurring revenue and paying users, now and month by month, and a forecast of payments.
 //!
 //! The figures are computed from the records; nothing is stored for them. The present figures come from the
-//! subscriptions, those at the end of a month from the payments that carry a period, and the forecast from the steps
+//! subscriptions, those at the end of a month from the payments that are for a period, and the forecast from the steps
 //! that the subscriptions will take. Money is exact and per currency: nothing is converted, and nothing is added across
 //! currencies. The guide `docs/figures.md` defines each number.
 //!

@@ -1,7 +1,7 @@
 //! Months: the number of months in a period, and the part of an amount that falls on one month.
 //!
 //! Amounts are whole millionths in 128 bits: the largest amount times quantity has 27 digits, and no factor here has
-//! more than 11 digits. Each amount is rounded once, half to even, and then only added.
+//! more than 11 digits, so no product is too large. Each amount is rounded once, half to even, and then only added.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl fmt::Display for Total {
     }
 }
 
-/// A JSON number with all digits.
+/// Writes the sum as a JSON number with all its digits.
 impl Serialize for Total {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let number = RawValue::from_string(self.to_string()).map_err(ser::Error::custom)?;
@@ -118,7 +118,7 @@ pub(super) fn month_name(number: i32) -> String {
     format!("{:04}-{:02}", number.div_euclid(12), number.rem_euclid(12) + 1)
 }
 
-/// The last microsecond of a month.
+/// The last microsecond of a month, in microseconds since 1970.
 pub(super) fn month_end(number: i32) -> i64 {
     let year = (number + 1).div_euclid(12);
     let month = (number + 1).rem_euclid(12).unsigned_abs();
@@ -129,8 +129,9 @@ pub(super) fn month_end(number: i32) -> i64 {
 /// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no
 /// end, or it pays for no period.
 ///
-/// A payment that was requested here has the price of its whole period. A payment that was mirrored or imported has
-/// only its amount. For a change of plan that amount is a difference, so the result is `None`.
+/// A payment whose amount this service computed stores the price of its whole period. A payment that a provider
+/// collects or that was imported has only its amount. For a change of plan that amount is a difference, so the result
+/// is `None`.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
     let end = asked.period_end?;

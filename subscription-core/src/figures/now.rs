@@ -28,7 +28,7 @@ pub struct Now {
     pub plans: Vec<PlanNow>,
 }
 
-/// The monthly recurring revenue in one currency, or without one.
+/// The monthly recurring revenue in one currency, or of subscriptions without a currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MoneyNow {
     pub currency: Option<Currency>,
@@ -38,7 +38,8 @@ pub struct MoneyNow {
     pub trial: Total,
 }
 
-/// A plan, and the number and the revenue of its subscriptions that count.
+/// A plan, and the number and the revenue of its subscriptions that count: active, past due or cancelled, begun and not
+/// ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlanNow {
     pub id: PlanId,
@@ -48,7 +49,7 @@ pub struct PlanNow {
     pub money: Vec<PlanMoney>,
 }
 
-/// The monthly recurring revenue of a plan in one currency, or without one.
+/// The monthly recurring revenue of a plan in one currency, or of its subscriptions without a currency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlanMoney {
     pub currency: Option<Currency>,
@@ -72,8 +73,8 @@ pub(super) fn change<T>(
     }
 }
 
-/// The value of a period less the discount. `None` if no discount applies to the running period or, on trial, to the
-/// first period.
+/// The price of a whole period less the discount. `None` if no discount applies to the running period or, on trial, to
+/// the first period.
 fn reduced(
     held: &Subscription,
     price: Amount,

@@ -27,8 +27,8 @@ const NOW_KEPT: Duration = Duration::from_mins(1);
 const MONTHS_KEPT: Duration = Duration::from_mins(10);
 /// The shortest time for which figures are cached.
 const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Figures are cached for this multiple of the time that it took to read them, within these bounds: the figures of a
-/// small store are fresh, and a large store is not read often.
+/// Figures are cached for this multiple of the time that it took to read them, but not for a shorter or longer time
+/// than the limits above allow: the figures of a small store are fresh, and a large store is not read often.
 const KEPT_TIMES: u32 = 100;
 
 /// The figures of a service.
@@ -56,7 +56,7 @@ type Cache<T> = Mutex<Option<Reading<T>>>;
 #[derive(Debug)]
 struct Reading<T> {
     figures: Arc<T>,
-    /// The time by the service's clock; `began` and `ended` are by the clock `ages`.
+    /// The time of the service's clock when the reading began. `began` and `ended` are times of the clock `ages`.
     as_of: Timestamp,
     began: Timestamp,
     ended: Timestamp,
@@ -64,7 +64,7 @@ struct Reading<T> {
 
 impl Figures {
     /// The figures of a service. Nothing is read yet. The forecast needs the service of
-    /// [`Billing`](crate::billing::Billing::service): other services create no payments by the clock.
+    /// [`Billing`](crate::billing::Billing::service): with any other service, the forecast has no payments.
     pub fn new(service: SubscriptionService) -> Self {
         Self::aged_by(service, SystemClock)
     }
@@ -160,8 +160,8 @@ impl Figures {
             self.each::<Payment>(page, |payment| locked(&fold).payment(payment, way)).await
         };
         let held = self.each_subscription(|held| subscriptions.add(held));
-        // Payments are read from both ends at the same time: the database reads one page while records are made of
-        // another.
+        // Payments are read from both ends at the same time: the database reads one page while this process decodes
+        // another page.
         try_join3(held, paid(Direction::Ascending), paid(Direction::Descending)).await?;
         let fold = fold.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(fold.finish(&subscriptions))
@@ -176,7 +176,7 @@ impl Figures {
             let page = service.store().list_as::<Subscription>(query.clone()).await?;
             for held in &page.items {
                 fold.subscription(held, service.rules());
-                // A subscription that is billed each day has 365 steps.
+                // A subscription that is billed each day has 365 steps, so other tasks run after each subscription.
                 let_others_run().await;
             }
             if page.next.is_none() {
@@ -222,7 +222,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets the other tasks of the thread run once, because a store in memory never waits by itself.
+/// Lets the other tasks of the thread run once, because a read from a store in memory never lets them run.
 async fn let_others_run() {
     let mut has_waited = false;
     poll_fn(|context| {

@@ -86,14 +86,15 @@ impl NewPayment {
         fields.finish(payment)
     }
 
-    /// The faults of the period.
+    /// The faults of the period and of `next_attempt_at`.
     pub(super) fn period_faults(&self) -> Faults {
         let period = (self.kind, self.period_start, self.period_end);
         period_faults(period, self.status, self.next_attempt_at)
     }
 }
 
-/// The faults of a period: a kind needs a period, and a period needs a kind.
+/// The faults of a period and of `next_attempt_at`: a kind needs a `period_start`, a period needs a kind and must end
+/// after its start, and only a failed payment with a kind has a `next_attempt_at`.
 pub(super) fn period_faults(
     period: (Option<PaymentKind>, Option<Timestamp>, Option<Timestamp>),
     status: Option<PaymentStatus>,
@@ -105,10 +106,10 @@ pub(super) fn period_faults(
     };
     match period {
         (Some(_), None, _) => {
-            fault(FaultCode::Required, "period_start", "is required with a kind");
+            fault(FaultCode::Required, "period_start", "is required if kind is sent");
         }
         (None, Some(_), _) | (None, _, Some(_)) => {
-            fault(FaultCode::Required, "kind", "is required with a period");
+            fault(FaultCode::Required, "kind", "is required if a period is sent");
         }
         (Some(_), Some(start), Some(end)) if end <= start => {
             fault(FaultCode::OutOfRange, "period_end", "must be after period_start");
@@ -161,7 +162,8 @@ impl PaymentChanges {
     }
 }
 
-/// Adds the fault of an invalid amount to the other faults of the input, if the input alone shows it.
+/// Adds the fault of an amount that is 0, or, if the input has the currency too, that has too many digits for the
+/// currency.
 fn note_amount(fields: &mut Fields<'_>, amount: Option<Amount>, currency: Option<Currency>) {
     let Some(amount) = amount else { return };
     let digits = currency.map_or(Ok(()), |currency| currency.check_digits(amount, "amount"));

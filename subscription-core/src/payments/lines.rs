@@ -23,7 +23,7 @@ named_enum! {
     }
 }
 
-/// A line of an amount.
+/// A line of an amount: a part that is added to the amount or taken off it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// The meaning of the line.
@@ -46,13 +46,13 @@ pub struct Basis {
     /// The reduction of a whole period by the discount, if there is a `discount` line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discount: Option<Reduction>,
-    /// The lines; empty if the only line is a period at this price.
+    /// The lines; empty if the only line is a `period` line with `price` as its amount.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     lines: Vec<Line>,
 }
 
 impl Basis {
-    /// The basis of an amount with these lines.
+    /// The inputs of an amount that consists of these lines.
     pub fn new(
         plan: PlanId,
         price: Amount,

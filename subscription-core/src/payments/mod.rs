@@ -26,8 +26,8 @@ use crate::values::{
 
 /// A payment for a subscription.
 ///
-/// Its JSON is the one that the API returns. It lacks `settled`, and `asked` is not read back from it, so a
-/// store must not store this JSON.
+/// Its JSON is the one that the API returns. A store must not store this JSON: it lacks `settled`, and reading it does
+/// not restore `asked`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Payment {
     /// The payment's id, which never changes.
@@ -103,7 +103,8 @@ impl Payment {
             attempt: 1,
             next_attempt_at: new.next_attempt_at,
             retries: 0,
-            // The price is not known: the amount may be reduced by credit, or belong to another plan.
+            // The price of the whole period is not known: the amount may be reduced by credit, or belong to another
+            // plan.
             value: Amount::ZERO,
             cycle,
             mirrored: false,
@@ -148,8 +149,8 @@ impl Payment {
             asked,
             ..self.clone()
         };
-        // A fixed amount is not checked, because it cannot change. Another currency is refused for that reason, not
-        // because the amount has too many digits for it.
+        // A fixed amount is not checked, because it cannot change. With the check, another currency could be refused
+        // because of the digits of the amount, and not because the currency cannot change.
         if !is_fixed {
             check(next.amount, next.currency).map_err(Faults::from)?;
         }
@@ -175,7 +176,7 @@ impl Payment {
         Ok((next != *self).then(|| Self { updated_at: now, version: self.version.next(), ..next }))
     }
 
-    /// The period and the attempts after a change of the status: only a failed payment has a next attempt.
+    /// The new value of `asked` after a change of the status: only a failed payment has a next attempt.
     fn asked_after(
         &self,
         status: PaymentStatus,
@@ -209,6 +210,6 @@ fn check(amount: Amount, currency: Currency) -> Result<(), Fault> {
 
 /// The fault of a `next_attempt_at` for a payment that cannot have one.
 fn only_failed() -> Fault {
-    let message = "is only for a payment that has a kind and failed";
+    let message = "is only for a failed payment that has a kind";
     InvalidValue::not_allowed(message).at("next_attempt_at")
 }

@@ -1,4 +1,4 @@
-//! Payments that a payment provider collects: the record follows the state that was observed there.
+//! Payments that a payment provider collects: the record is updated to the state that was read at the provider.
 
 use super::{Payment, PaymentChanges, PaymentKind, PaymentStatus, RequestedPayment};
 use crate::plans::BillingCycle;
@@ -19,7 +19,7 @@ pub struct ObservedPayment {
     pub period: Option<ObservedPeriod>,
 }
 
-/// The period that a payment pays for, by its provider.
+/// The period that a payment pays for, as its provider reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedPeriod {
     /// The purpose of the payment.
@@ -35,7 +35,7 @@ pub struct ObservedPeriod {
 }
 
 impl ObservedPeriod {
-    /// The period of a payment that is collected elsewhere.
+    /// The period of a payment that a provider collects.
     fn mirrored(self) -> RequestedPayment {
         RequestedPayment {
             kind: self.kind,
@@ -56,11 +56,11 @@ impl ObservedPeriod {
 
 /// The amount or the currency of a payment that was paid differs from the observed one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the payment is settled, and its amount or currency at the provider differs")]
+#[error("the payment is settled, but the provider has another amount or currency for it")]
 pub struct SettledDiffers;
 
 impl Payment {
-    /// The new payment for a subscription that a provider runs.
+    /// The new payment for a subscription that a provider manages.
     pub fn observe_new(
         observed: ObservedPayment,
         id: PaymentId,

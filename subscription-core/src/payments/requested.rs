@@ -67,8 +67,8 @@ impl RequestedPayment {
 }
 
 impl super::Payment {
-    /// The period and the attempts of a payment that is collected here: it pays for a period, and no provider
-    /// collects it. `None` for any other payment.
+    /// The period and the attempts of a payment that this service requests or retries: it pays for a period, and no
+    /// provider collects it. `None` for any other payment.
     pub fn to_collect(&self) -> Option<&RequestedPayment> {
         self.asked.as_deref().filter(|asked| !asked.mirrored)
     }
@@ -78,8 +78,8 @@ impl super::Payment {
         self.asked.as_ref().is_some_and(|asked| asked.mirrored)
     }
 
-    /// The key under which the payment is charged: `{charge_key}/{attempt}` is the idempotency key of an attempt at
-    /// the payment gateway. `None` if the payment is not collected here.
+    /// The key under which the payment is charged: `{charge_key}/{attempt}` is the idempotency key of an attempt at the
+    /// payment gateway. `None` if the payment pays for no period, or if a provider collects it.
     ///
     /// If the clock requested the payment, the key is derived from the subscription, the kind and the start of the
     /// period (for a proration, the moment of the change). So a clock that requests the payment again after a backup
@@ -114,12 +114,14 @@ impl super::Payment {
         self.asked.as_ref().and_then(|asked| asked.period_end)
     }
 
-    /// The earliest moment at which the payment is to be collected; `None` if it is not collected here.
+    /// The earliest moment at which the payment is to be collected; `None` if it pays for no period, or if a provider
+    /// collects it.
     pub fn due_at(&self) -> Option<Timestamp> {
         self.to_collect().map(|asked| asked.due_at)
     }
 
-    /// The number of the present attempt to collect the payment, from 1; `None` if it is not collected here.
+    /// The number of the present attempt to collect the payment, from 1; `None` if the payment pays for no period, or
+    /// if a provider collects it.
     pub fn attempt(&self) -> Option<u32> {
         self.to_collect().map(|asked| asked.attempt)
     }
@@ -129,8 +131,9 @@ impl super::Payment {
         self.to_collect().and_then(|asked| asked.next_attempt_at)
     }
 
-    /// The time of the next action on the payment: it is collected while it is pending or processing, and retried
-    /// while it has failed. `None` for all other payments, and for payments that are not collected here.
+    /// The time of the next action on the payment: it is collected while it is pending or processing, and retried while
+    /// it has failed. `None` in every other status, for a payment that pays for no period, and for a payment that a
+    /// provider collects.
     pub fn action_at(&self) -> Option<Timestamp> {
         let asked = self.to_collect()?;
         match self.status {
@@ -155,18 +158,20 @@ impl super::Payment {
         self.whole_period().filter(|_| self.status != PaymentStatus::Canceled)
     }
 
-    /// True if the payment is collected here and can still be cancelled: it is pending or has failed.
+    /// True if the payment can still be cancelled: it is pending or has failed. False if it pays for no period, or if a
+    /// provider collects it.
     pub fn is_open(&self) -> bool {
         self.to_collect().is_some()
             && matches!(self.status, PaymentStatus::Pending | PaymentStatus::Failed)
     }
 
-    /// True if the payment is collected here, and neither paid nor cancelled.
+    /// True if the payment is neither paid nor cancelled. False if it pays for no period, or if a provider collects it.
     pub fn is_unpaid(&self) -> bool {
         self.is_open() || self.to_collect().is_some() && self.status == PaymentStatus::Processing
     }
 
-    /// True if collecting the payment here has failed and has not succeeded since.
+    /// True if an attempt to collect the payment has failed, and it is neither paid nor cancelled since. False if it
+    /// pays for no period, or if a provider collects it.
     pub fn is_behind(&self) -> bool {
         let Some(asked) = self.to_collect() else { return false };
         match self.status {

@@ -94,7 +94,7 @@ impl BillingCycle {
         if (1..=max).contains(&count) {
             Ok(Self(Some((unit, count))))
         } else {
-            let message = format!("must be from 1 to {max} in units of {letter}");
+            let message = format!("must have a number from 1 to {max} before the letter {letter}");
             Err(InvalidValue::out_of_range(message))
         }
     }

@@ -11,7 +11,7 @@ use url::{Host, Url, form_urlencoded};
 use super::Plan;
 use crate::values::{FaultCode, InvalidValue, UserId};
 
-/// A payment provider whose checkout pages have a parameter for the buyer.
+/// A payment provider whose checkout pages have a query parameter for the id of the buyer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CheckoutProvider {
@@ -63,7 +63,7 @@ impl Plan {
     /// host expects. The parameter is last in the query, and occurs only once. `None` if the plan has no `href`.
     pub fn checkout_url(&self, user_id: UserId, hosts: &CheckoutHosts) -> Option<String> {
         let href = self.href.as_ref()?.as_str();
-        // The parser writes a host in lower case and in its ASCII form.
+        // The parser writes a host in lower case and in its ASCII form, as the keys of `hosts` are written.
         let url = Url::parse(href).ok();
         let provider = url.as_ref().and_then(Url::host_str).and_then(|host| hosts.provider(host));
         let (name, written) = match provider {

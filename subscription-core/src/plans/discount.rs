@@ -40,11 +40,11 @@ impl FromStr for Percent {
     }
 }
 
-/// The reduction of each period by a discount.
+/// The reduction of the price of each period by a discount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reduction {
-    /// A part of price times quantity.
+    /// A percentage of price times quantity.
     Percent(Percent),
     /// An amount, whatever the quantity.
     Amount(Amount),
@@ -58,7 +58,8 @@ impl Reduction {
         let off = match self {
             Self::Amount(amount) => amount.value(),
             Self::Percent(percent) => {
-                // At most 21 digits times 5 digits, and two digits more after the point: exact.
+                // The calculation is exact: the product of 21 and 5 digits fits into a `Decimal`, and so do two more
+                // digits after the point.
                 let hundredths = gross.value().saturating_mul(percent.value());
                 let exact = hundredths.saturating_mul(Decimal::new(1, 2));
                 exact.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)

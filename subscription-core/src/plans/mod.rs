@@ -35,9 +35,9 @@ pub struct Plan {
     pub id: PlanId,
     /// The name that people see.
     pub name: Name,
-    /// The product at the payment provider.
+    /// The id of the product at the payment provider.
     pub product_id: Option<ExternalId>,
-    /// The product's variants at the payment provider, at most 100.
+    /// The ids of the product's variants at the payment provider, at most 100.
     pub variants: Vec<ExternalId>,
     /// The plan's name in paths; unique among the plans that exist.
     pub slug: Slug,

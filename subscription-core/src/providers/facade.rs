@@ -1,4 +1,4 @@
-//! `Providers`: follows the sources, with the records of a service.
+//! `Providers`: follows the subscriptions at payment providers, and copies their state to the records of a service.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,13 +14,14 @@ use crate::service::{SubscriptionService, found};
 use crate::store::Store;
 use crate::values::{Slug, Timestamp, locked};
 
-/// The number of observations per second that callers may request, in each process.
+/// The maximum number of observations (immediate reads of an object at a provider) that callers may request per second,
+/// in each process.
 pub const OBSERVATIONS_PER_SECOND: u32 = 5;
 
 /// Follows the subscriptions that payment providers run: see [`Providers::receive_webhook`] and [`Providers::advance`].
 ///
 /// `Providers` runs no task of its own: call [`advance`](Self::advance) and [`sync_page`](Self::sync_page) from a loop,
-/// a scheduler or a test. Any number of processes may do so at the same time. Clones share their parts.
+/// a scheduler or a test. Any number of processes may do so at the same time. All clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Providers {
     pub(super) service: SubscriptionService,
@@ -35,12 +36,13 @@ pub(crate) struct Account {
     pub(super) source: ProviderAccount,
     pub(super) api_limits: ApiLimits,
     counters: Mutex<Counters>,
-    /// The progress of a dry run; `None` if none is running.
+    /// The progress of a sync that is a dry run (it writes nothing); `None` if no dry run is in progress.
     pub(super) dry_run: Mutex<Option<Run>>,
 }
 
 impl Providers {
-    /// Follows these sources, with the records in the store of `service`. The names of the sources must be unique.
+    /// Follows these sources, and writes to the records in the store of `service`. The names of the sources must be
+    /// unique.
     pub fn new(service: SubscriptionService, sources: Vec<ProviderAccount>) -> Self {
         let account = |source: ProviderAccount| {
             let api_limits = ApiLimits::new(source.kind, source.limited);

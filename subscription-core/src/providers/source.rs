@@ -1,4 +1,4 @@
-//! A source: a provider's account as it is configured here.
+//! A source: an account at a payment provider, as it is configured in this service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use crate::values::as_text::named_enum;
 use crate::values::{Href, Slug};
 
 named_enum! {
-    /// The meaning of a pause of collection (`pause_collection` of Stripe).
+    /// The effect that a pause of payment collection at Stripe (`pause_collection`) has on our subscription.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub enum PauseMeans {
-        /// The subscription continues.
+        /// Our subscription continues during the pause.
         #[default]
         Keep = "keep",
-        /// The subscription is paused.
+        /// Our subscription is paused too.
         Stop = "stop",
     }
 }
 
-/// A provider's account.
+/// An account at a payment provider, with the settings by which this service follows it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct ProviderAccount {
-    /// The name of the source, which is in the path of its webhooks and in the actor of its events.
+    /// The name of the source. It is a part of the URL path that receives the source's webhooks, and of the actor of
+    /// the events that this service records for the source.
     pub name: Slug,
     /// The provider.
     pub kind: ProviderKind,
@@ -35,18 +36,19 @@ pub struct ProviderAccount {
     pub signing_secrets: Vec<SecretString>,
     /// True if the live data of the account is followed, false if its test data is followed.
     pub live: bool,
-    /// The meaning of a pause of collection.
+    /// The effect that a pause of payment collection (Stripe) has on our subscription.
     pub pause: PauseMeans,
-    /// True if a customer may be recognized by the e-mail address: the user is the one with the same verified address.
+    /// True if a customer of the provider may be matched to the user who has the same, verified e-mail address.
     pub match_email: bool,
-    /// True if a user id is accepted even if no account here has it.
+    /// True if a user id is accepted even if this service has no account with this id.
     pub any_user: bool,
     /// The page at which subscribers manage their subscriptions, if the provider's objects name none.
     pub manage_url: Option<Href>,
-    /// The slug of the plan for each price or variant. For any other price, the plan is found by its `variants` and
-    /// `product_id`.
+    /// The slug of our plan for each id of a price (Stripe) or variant (Lemon Squeezy). For an id that is not in this
+    /// map, the plan is found by the `variants` and the `product_id` of the plans.
     pub plans: BTreeMap<String, Slug>,
-    /// True if the API is read within the limits of the provider. False is only for measurements.
+    /// True if this service limits the rate of its reads from the provider's API. False is only for performance
+    /// measurements.
     pub limited: bool,
     /// Reads the provider's objects.
     pub api: Arc<dyn ProviderApi>,

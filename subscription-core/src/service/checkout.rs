@@ -35,8 +35,8 @@ crate::serialize_members! {
 
 /// # Checkout
 impl SubscriptionService {
-    /// The page where a user pays for a plan that is active. The user must have an account if users are
-    /// checked.
+    /// The page where a user pays for a plan that is active. If the service checks users, the user must have an
+    /// account: see [`ServiceBuilder::check_users`](super::ServiceBuilder::check_users).
     pub async fn checkout_link(
         &self,
         slug: &Slug,

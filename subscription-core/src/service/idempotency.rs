@@ -20,7 +20,7 @@ use crate::values::{Timestamp, Version};
 /// [`keep_idempotency_for`](super::ServiceBuilder::keep_idempotency_for) is called.
 pub(super) const KEPT: Duration = Duration::from_hours(24);
 
-/// A create under an idempotency key, and the hash of its input.
+/// A request with an idempotency key, and the hash of its input.
 pub(super) struct IdempotentRequest {
     key: IdempotencyKey,
     fingerprint: [u8; 32],
@@ -63,7 +63,8 @@ impl SubscriptionService {
                 })
                 .await?
                 .items;
-            // Another process may have deleted an expired record, and a new request may have used its key since.
+            // Another process may have deleted an expired record since it was read, and a new request may have stored
+            // its key again. The guards prevent that this new record is deleted.
             let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
             let deletes = expired.iter().map(|record| Delete {
                 key: Key::Idempotency(record.key.clone()),
@@ -120,7 +121,8 @@ impl SubscriptionService {
             if stored.expires_at > self.now() {
                 return match T::from_result(&stored.result) {
                     Some(record) if stored.fingerprint == request.fingerprint => {
-                        // The commit of the result may not be confirmed by a stand-by yet.
+                        // A stand-by database may not have confirmed the commit of the result yet. The empty commit of
+                        // this check waits for the stand-by.
                         self.check_store().await?;
                         Ok(Created { record, replayed: true })
                     }

@@ -97,8 +97,8 @@ impl ServiceBuilder {
         self
     }
 
-    /// Refuses a new subscription if the user already has a live one: any live subscription, or one to the same
-    /// product, as `per` says.
+    /// Refuses a new subscription if the user already has a live one (one that has not ended). `per` says whether every
+    /// live subscription of the user counts, or only one to the same product.
     pub fn one_live_per(mut self, per: OneLivePer) -> Self {
         self.0.one_live_per = Some(per);
         self
@@ -120,12 +120,13 @@ impl ServiceBuilder {
     }
 }
 
-/// A record that was created, now or by an earlier request with the same [`Idempotency`](crate::store::Idempotency).
+/// A record that a request has created or changed: this request, or an earlier one with the same
+/// [`Idempotency`](crate::store::Idempotency).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created<T> {
-    /// The record as it was when it was created.
+    /// The record as it was after that request.
     pub record: Arc<T>,
-    /// True if an earlier request with the same key created the record.
+    /// True if an earlier request with the same key created or changed the record.
     pub replayed: bool,
 }
 
@@ -186,7 +187,8 @@ impl SubscriptionService {
         Ok(self.event_page(&EventQuery::after(after, limit)).await?.items)
     }
 
-    /// The events of a query, the sequence from which to read on, and the bounds of the feed.
+    /// The events of a query, the sequence after which the next page begins, and the sequences of the first and of the
+    /// last event of the feed.
     pub async fn event_page(&self, query: &EventQuery) -> Result<EventPage, Error> {
         Ok(self.store().events(query).await?)
     }
@@ -266,7 +268,7 @@ impl SubscriptionService {
         self.commit(Arc::new(record), change, with, now).await
     }
 
-    /// Commits a record and its event, and `with` after them.
+    /// Commits a record, its event and the changes in `with`, which follow the record and the event in the change set.
     pub(crate) async fn commit<T: ServiceRecord>(
         &self,
         record: Arc<T>,
@@ -284,7 +286,7 @@ impl SubscriptionService {
         }
     }
 
-    /// The change set of a record and its event, and `with` after them.
+    /// The change set of a record, its event and the changes in `with`, which follow the record and the event.
     pub(crate) fn change_set<T: ServiceRecord>(
         &self,
         record: &Arc<T>,
@@ -298,7 +300,7 @@ impl SubscriptionService {
         Ok(with)
     }
 
-    /// Deletes a record, with its event, and commits `with` after it.
+    /// Deletes a record, and commits the event of the deletion and the changes in `with` with it.
     pub(crate) async fn commit_deleted<T: ServiceRecord>(
         &self,
         record: &T,
@@ -338,7 +340,8 @@ impl SubscriptionService {
                 }
             }
         }
-        // The other record was deleted meanwhile, or the record itself has the value: decide again.
+        // The other record was deleted meanwhile, or the record itself has the value. With this error, the service
+        // decides again.
         let first = writes.first().map(Record::key);
         Ok(first.map_or(Conflict::RequestInProgress.into(), |key| {
             Error::Store(StoreError::Conflict(key))

@@ -12,7 +12,7 @@ use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// A record before and after an observation.
+/// A record before and after its state was read at a payment provider.
 #[derive(Debug, Clone)]
 pub struct Followed<T> {
     /// The record as it was read; `None` if it is new.
@@ -32,8 +32,8 @@ pub struct ObservedChanges {
 
 /// # Observations of payment providers
 impl SubscriptionService {
-    /// The change set of an observed subscription and its payments, each with its event by the service's actor,
-    /// and of `with` after them.
+    /// The change set of an observed subscription and its payments, each with its event, and of the changes in `with`
+    /// after them.
     ///
     /// The set guards the plan of a subscription that is new or gets another plan, the account of the user of a new
     /// subscription, and the subscription itself if only its payments change. An inactive plan and a second live
@@ -82,8 +82,8 @@ impl SubscriptionService {
         Ok(ObservedChanges { changes, is_second_live })
     }
 
-    /// Sets the `live_key` of an observed subscription, with which a user has at most one live subscription, unless
-    /// another live subscription has this key. Returns false if both subscriptions are live.
+    /// Sets the `live_key` of an observed subscription. The key ensures that a user has at most one live subscription.
+    /// Returns false, and sets no key, if another live subscription already has the key.
     async fn follow_live_key(
         &self,
         before: Option<&Subscription>,

@@ -132,7 +132,8 @@ impl SubscriptionService {
         let next = &mut outcome.subscription;
         match self.store().get_as::<Plan>(&to_plan).await? {
             Some(plan) => drop(self.claim_live_key_if_free(next, &plan, with, now).await?),
-            // The previous release does not see scheduled changes, and may delete their plans.
+            // The previous release, which may run on the same database, ignores scheduled changes when it deletes a
+            // plan. So the plan may not exist.
             None => next.live_key = None,
         }
         Ok(())

@@ -94,8 +94,9 @@ impl SubscriptionService {
         })
     }
 
-    /// Adds the cancellation of a subscription's open payments to a change set, except payments that the set already
-    /// writes: all of them, or those for changes of plan from a moment on.
+    /// Adds the cancellation of open payments of a subscription to a change set: of all open payments if `from` is
+    /// [`Timestamp::MIN`], otherwise of those for changes of plan at `from` or later. Payments that the set already
+    /// writes are left out.
     pub(crate) async fn cancel_payments(
         &self,
         of: SubscriptionId,
@@ -121,7 +122,7 @@ impl SubscriptionService {
         Ok(())
     }
 
-    /// The payments of a subscription that pay for periods and are collected here, newest first.
+    /// The payments of a subscription that pay for periods and that no provider collects, newest first.
     pub(crate) async fn periods_of(&self, id: SubscriptionId) -> Result<Vec<Arc<Payment>>, Error> {
         let query =
             PaymentQuery::of(id).with_direction(Direction::Descending).with_limit(PageLimit::MAX);

@@ -23,8 +23,8 @@ impl SubscriptionService {
         Ok(self.create_payment_once(new, None::<Idempotency>).await?.record)
     }
 
-    /// Creates a payment for a subscription, once for each [`Idempotency`]; with `None`, each
-    /// time.
+    /// Creates a payment for a subscription, only once for each [`Idempotency`]. Without an [`Idempotency`], each call
+    /// creates a payment.
     pub async fn create_payment_once(
         &self,
         new: NewPayment,
@@ -85,10 +85,10 @@ impl SubscriptionService {
         self.update_payment_if(id, None::<Version>, changes).await
     }
 
-    /// Changes a payment if it is still at `version`; with `None`, at any version.
+    /// Changes a payment if it is still at `version`. If `version` is `None`, every version is accepted.
     ///
-    /// A new status of a payment that pays for a period of a subscription managed by the clock is a report: the
-    /// rules of billing decide what follows for the subscription, which is written in the same commit.
+    /// If the payment pays for a period, and the clock manages its subscription, a new status is a *report*: the rules
+    /// of billing decide how the subscription changes too, and both records are written in one commit.
     pub async fn update_payment_if(
         &self,
         id: PaymentId,
@@ -103,7 +103,7 @@ impl SubscriptionService {
         Ok(payment)
     }
 
-    /// Changes a payment, and its subscription if the change is a report.
+    /// Changes a payment, and also its subscription if the clock manages it and the status of the payment changes.
     async fn update_payment_and_subscription(
         &self,
         id: PaymentId,
@@ -200,7 +200,8 @@ impl SubscriptionService {
         changes: &PaymentChanges,
     ) -> Result<(), Error> {
         let fields = current.provider_fields(changes);
-        // A provider's payment always has an external id, but it may pay for no period.
+        // A payment that a provider collects always has an external id. `is_mirrored` is not used here, because such a
+        // payment may pay for no period.
         if current.external_payment_id.is_none() || fields.is_empty() {
             return Ok(());
         }
@@ -251,7 +252,7 @@ impl SubscriptionService {
         self.delete_payment_if(id, None::<Version>).await
     }
 
-    /// Deletes a payment if it is still at `version`; with `None`, at any version.
+    /// Deletes a payment if it is still at `version`. If `version` is `None`, every version is accepted.
     pub async fn delete_payment_if(
         &self,
         id: PaymentId,
@@ -287,7 +288,7 @@ impl SubscriptionService {
     }
 }
 
-/// The other payments of a subscription, as the rules of billing need them.
+/// The state of the other payments of a subscription, as the rules of billing need it.
 fn others<'p>(payments: impl Iterator<Item = &'p Arc<Payment>>) -> OtherPayments {
     payments.filter(|payment| payment.is_behind()).fold(
         OtherPayments::default(),

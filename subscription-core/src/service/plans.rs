@@ -18,7 +18,7 @@ impl SubscriptionService {
         Ok(self.create_plan_once(new, None::<Idempotency>).await?.record)
     }
 
-    /// Creates a plan once for each [`Idempotency`]; with `None`, each time.
+    /// Creates a plan only once for each [`Idempotency`]. Without an [`Idempotency`], each call creates a plan.
     pub async fn create_plan_once(
         &self,
         new: NewPlan,
@@ -58,7 +58,7 @@ impl SubscriptionService {
         self.update_plan_if(slug, None::<Version>, changes).await
     }
 
-    /// Changes a plan if it is still at `version`; with `None`, at any version.
+    /// Changes a plan if it is still at `version`. If `version` is `None`, every version is accepted.
     pub async fn update_plan_if(
         &self,
         slug: &Slug,
@@ -87,8 +87,8 @@ impl SubscriptionService {
         self.delete_plan_if(slug, None::<Version>).await
     }
 
-    /// Deletes a plan that no subscription refers to, if it is still at `version`; with `None`, at
-    /// any version.
+    /// Deletes a plan that no subscription refers to, if the plan is still at `version`. If `version` is `None`, every
+    /// version is accepted.
     pub async fn delete_plan_if(
         &self,
         slug: &Slug,

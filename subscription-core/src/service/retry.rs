@@ -1,9 +1,10 @@
-//! Retries of a change that lost to another writer, and queues for the writers of one record.
+//! Retries of a change whose commit was refused because another writer was faster, and queues for the writers of one
+//! record.
 //!
-//! A writer first tries without waiting, because most records have one writer at a time. A writer that loses
-//! joins the queue of the record, and while the queue is not empty, new writers join it too. There are 64 queues,
-//! chosen by the hash of the key, so a writer can also wait for writers of another record; this happens only while
-//! a queue is in use.
+//! A writer first tries without waiting, because most records have one writer at a time. A writer whose commit was
+//! refused because another writer was faster joins the queue of the record, and while the queue is not empty, new
+//! writers join it too. There are 64 queues, chosen by the hash of the key, so a writer can also wait for writers of
+//! another record; this happens only while a queue is in use.
 
 use std::hash::{BuildHasher as _, Hash};
 use std::pin::Pin;
@@ -17,8 +18,9 @@ use crate::error::{Conflict, Error};
 use crate::store::{Key, StoreError};
 use crate::values::Randomness;
 
-/// The largest number of tries that may lose to other writers. Writers of one record in one process take turns,
-/// so the other writers are in other processes, or write a record that this change only guards.
+/// The largest number of tries of a change that may be refused because other writers are faster. Writers of one record
+/// in one process take turns, so the other writers are in other processes, or write a record that this change only
+/// guards.
 const TRIES_MAX: u32 = 64;
 /// After this number of lost tries there is a pause before each further try.
 const PAUSE_FROM: u32 = 3;
@@ -96,7 +98,7 @@ impl Drop for Writer<'_> {
 }
 
 impl SubscriptionService {
-    /// Runs `attempt`, and runs it again while it loses to other writers, a bounded number of times.
+    /// Runs `attempt`, and runs it again if its commit was refused because another writer was faster, at most 64 times.
     ///
     /// The parameter is not an `AsyncFn`: there is no way to require that the future of an `AsyncFn` is `Send`,
     /// and servers spawn their requests.
@@ -164,8 +166,8 @@ impl SubscriptionService {
     }
 }
 
-/// The pause before the next try, after `lost` lost tries in a row. It is random, so that writers which lost at
-/// the same time do not try at the same time again.
+/// The pause before the next try; `lost` is the number of tries that were lost after earlier pauses. The pause is
+/// random, so that writers which lost at the same time do not try at the same time again.
 fn pause_after(lost: u32, ids: &dyn Randomness) -> Duration {
     let longest = PAUSE_FIRST.saturating_mul(1 << lost.min(8)).min(PAUSE_MAX);
     let mut part = [0];

@@ -24,8 +24,8 @@ pub struct RuleDecision {
     pub change: Change,
     /// The payment to request; `None` if no payment is requested.
     pub ask: Option<PaymentRequest>,
-    /// The open payments for changes of plan from this moment on are cancelled, or all open payments if it is
-    /// [`Timestamp::MIN`]; `None` if no payment is cancelled.
+    /// Open payments for changes of plan at this moment or later are cancelled. If it is [`Timestamp::MIN`], all open
+    /// payments of the subscription are cancelled; if it is `None`, no payment is cancelled.
     pub cancels_from: Option<Timestamp>,
 }
 
@@ -36,7 +36,7 @@ impl RuleDecision {
     }
 }
 
-/// A payment to request. The fields that a payment has too are serialized under the names that they have there.
+/// A payment to request. Its JSON has the same field names as the JSON of a payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PaymentRequest {
     /// The purpose of the payment.
@@ -65,10 +65,9 @@ pub struct PaymentRequest {
 /// The state of a subscription's other payments for periods, when one payment is reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OtherPayments {
-    /// True if one of these payments is [behind](Payment::is_behind).
+    /// True if one of these payments has failed and is not paid yet: see [`Payment::is_behind`].
     pub behind: bool,
-    /// True if one of these payments is behind and will be collected again: it has not failed, or it has a next
-    /// attempt.
+    /// True if one of the payments that are behind will be collected again: a further attempt has begun, or has a date.
     pub to_try: bool,
 }
 
@@ -79,7 +78,8 @@ pub struct PaymentReport<'r> {
     pub before: &'r Payment,
     /// The payment after the update.
     pub after: Payment,
-    /// The time of the next attempt that was sent with a failure. If absent, the schedule of retries decides.
+    /// The time of the next attempt that was sent with a failure. If absent, the schedule of retries decides; if null,
+    /// there is no further attempt.
     pub next_attempt_at: Field<Timestamp>,
 }
 
@@ -93,7 +93,7 @@ pub struct ReportOutcome {
 }
 
 named_enum! {
-    /// A step that a subscription takes by the clock.
+    /// A step that the service takes for a subscription when the time of the step has come.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum StepKind {
         /// The subscription ended.
@@ -124,7 +124,7 @@ named_enum! {
     }
 }
 
-/// A step that a subscription takes by the clock.
+/// A step that the service takes for a subscription when the time of the step has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The moment at which the step was due.
@@ -159,7 +159,7 @@ pub trait Rules: fmt::Debug + Send + Sync {
         now: Timestamp,
     ) -> Result<RuleDecision, Error>;
 
-    /// The subscription after a verb, or `None` if the verb changes nothing.
+    /// The subscription after a verb such as cancel, or `None` if the verb changes nothing.
     fn act(
         &self,
         subscription: &Subscription,
@@ -248,7 +248,8 @@ impl Rules for CallerRules {
     }
 }
 
-/// A verb on a subscription that its callers manage: an update of the status.
+/// Applies a verb to a subscription that callers manage, as an update of its status. Fails if the clock or a provider
+/// manages it.
 pub(crate) fn by_caller(
     subscription: &Subscription,
     action: Action,

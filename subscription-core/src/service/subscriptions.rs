@@ -24,8 +24,8 @@ impl SubscriptionService {
         Ok(self.create_subscription_once(new, None::<Idempotency>).await?.record)
     }
 
-    /// Creates a subscription to a plan that is active, once for each [`Idempotency`]; with `None`, each
-    /// time.
+    /// Creates a subscription to a plan that is active, only once for each [`Idempotency`]. Without an [`Idempotency`],
+    /// each call creates a subscription.
     pub async fn create_subscription_once(
         &self,
         new: NewSubscription,
@@ -128,7 +128,7 @@ impl SubscriptionService {
         self.update_subscription_if(id, None::<Version>, changes).await
     }
 
-    /// Changes a subscription if it is still at `version`; with `None`, at any version.
+    /// Changes a subscription if it is still at `version`. If `version` is `None`, every version is accepted.
     pub async fn update_subscription_if(
         &self,
         id: SubscriptionId,
@@ -171,7 +171,7 @@ impl SubscriptionService {
         self.delete_subscription_if(id, None::<Version>).await
     }
 
-    /// Deletes a subscription if it is still at `version`; with `None`, at any version.
+    /// Deletes a subscription if it is still at `version`. If `version` is `None`, every version is accepted.
     pub async fn delete_subscription_if(
         &self,
         id: SubscriptionId,
@@ -190,8 +190,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Checks that the user has an account, and returns the guard that it is not changed before the commit. `None` if
-    /// the service does not check users.
+    /// Checks that the user has an account, and returns the guard that the account is not changed before the commit.
+    /// `None` if the service does not check users.
     pub(super) async fn referenced_user(&self, id: UserId) -> Result<Option<Guard>, Error> {
         if !self.checks_users() {
             return Ok(None);
@@ -210,7 +210,7 @@ impl SubscriptionService {
     }
 }
 
-/// The document of a user who has had a trial.
+/// The document which records that a user has had a trial.
 fn trial_of(user: UserId) -> Result<Document, Error> {
     let id = user.to_string().parse().map_err(|error| StoreError::Damaged(Box::new(error)))?;
     let key = DocumentKey { collection: Collection::named("trial"), id };

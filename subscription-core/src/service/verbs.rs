@@ -11,7 +11,8 @@ use crate::store::{ChangeSet, Idempotency, Key, Operation};
 use crate::subscriptions::{Action, Subscription};
 use crate::values::{SubscriptionId, Timestamp, UserId, Version};
 
-/// A verb as the input of a request, for its fingerprint.
+/// The input of a request to apply a verb. Its hash is stored with the idempotency key, and detects another request
+/// with the same key.
 #[derive(Serialize)]
 struct Request {
     id: SubscriptionId,
@@ -35,7 +36,7 @@ impl SubscriptionService {
         self.act(id, Action::Resume).await
     }
 
-    /// Applies a verb to a subscription. To apply it again changes nothing.
+    /// Applies a verb, such as cancel, to a subscription. To apply it again changes nothing.
     pub async fn act(
         &self,
         id: SubscriptionId,
@@ -44,8 +45,8 @@ impl SubscriptionService {
         Ok(self.act_once(id, None::<Version>, action, None::<Idempotency>).await?.record)
     }
 
-    /// Applies a verb to a subscription if it is still at `version`, once for each [`Idempotency`]; with
-    /// `None`, at any version, and each time.
+    /// Applies a verb to a subscription if it is still at `version`, and only once for each [`Idempotency`]. If
+    /// `version` is `None`, every version is accepted; without an [`Idempotency`], each call applies the verb.
     pub async fn act_once(
         &self,
         id: SubscriptionId,
@@ -94,8 +95,9 @@ impl SubscriptionService {
         self.apply(id, version, &request, idempotency, decide).await
     }
 
-    /// Changes a subscription as `decide` says, if it is still at `version`, once for each idempotency key. `decide`
-    /// returns the outcome and the change set that is committed with it, or `None` if nothing changes.
+    /// Changes a subscription as `decide` says, if it is still at `version` (`None`: at any version), and only once for
+    /// each idempotency key. `decide` returns the outcome and the change set that is committed with it, or `None` if
+    /// nothing changes.
     pub(crate) async fn apply<F>(
         &self,
         id: SubscriptionId,

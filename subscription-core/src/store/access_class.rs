@@ -1,24 +1,26 @@
-//! Access classes: the index for lists by status and by access.
+//! Access classes: the values by which subscriptions are indexed for lists by status and by access.
 //!
-//! A class is a status, with the phase for the statuses that grant access, and with a mark for subscriptions that are
-//! blocked. Time alone moves a subscription from one class to the next: no record is written when its start or its end
-//! passes. So a store saves the class in which a record was last seen, and before a list by access it moves the records
-//! whose start or end has passed. Until a record is moved the classes are *behind*; after the clock was set back, or
-//! for an instance whose clock is slower, they are *ahead*. Lists are right in either case, because they also compare
-//! the start and the end of each record with the time.
+//! A class is made of the status of a subscription and a mark. The mark shows that the subscription is blocked or, for
+//! a status that grants access, in which phase it is: before its start, between its start and its end, or after its
+//! end. Time alone moves a subscription from one class to the next: no record is written when its start or its end
+//! passes. So a store saves the class that each record had when it was last written or moved, and before a list by
+//! access it moves the records whose start or end has passed. Until a record is moved the classes are *behind*; after
+//! the clock was set back, or for an instance whose clock is slower, they are *ahead*. Lists are right in either case,
+//! because they also compare the start and the end of each record with the time.
 
 use super::subscription_query::SubscriptionFilter;
 use crate::subscriptions::{Phase, SubscriptionStatus};
 
-/// The class of a subscription. It has two plain fields, because lists in memory compare classes often.
+/// The access class of a subscription. Both fields are enums without data, because lists in memory compare classes
+/// often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct AccessClass {
     pub(super) status: SubscriptionStatus,
     pub(super) mark: Mark,
 }
 
-/// The second part of a class: the phase in which the subscription was last seen, or the mark of a blocked
-/// subscription.
+/// The second part of a class: the phase of the subscription when it was last written or moved to another class, or the
+/// mark of a blocked subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mark {
     /// The subscription is between its start and its end, or has a status that grants no access.
@@ -42,7 +44,7 @@ impl From<Phase> for Mark {
 }
 
 impl AccessClass {
-    /// The phase in which the subscription was last seen; `None` if time does not change its class.
+    /// The phase that the class stands for; `None` for a blocked subscription and for a status that grants no access.
     pub(super) fn phase(self) -> Option<Phase> {
         match self.mark {
             _ if !self.status.grants_access() => None,
@@ -54,20 +56,20 @@ impl AccessClass {
     }
 }
 
-/// The condition under which records of a list can be in a class.
+/// The condition under which a class can contain records that a list requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MayContain {
     /// At any time.
     Always,
-    /// While the classes are behind.
+    /// Only while the classes are behind: a start or an end has passed, and its record was not moved yet.
     IfBehind,
-    /// While the classes are ahead.
+    /// Only while the classes are ahead: a record was moved at a later time than the time of the list.
     IfAhead,
-    /// While the classes are behind or ahead.
+    /// Only while the classes are behind or ahead.
     IfOutdated,
 }
 
-/// The classes that can have records which `filter` admits.
+/// The classes that can contain records which `filter` admits, each with the condition under which it can.
 pub(super) fn classes(
     filter: &SubscriptionFilter,
 ) -> impl Iterator<Item = (AccessClass, MayContain)> + '_ {
@@ -99,8 +101,8 @@ pub(super) fn classes(
     })
 }
 
-/// True if subscriptions must be moved to their current class before the list is read. The list is filtered by access,
-/// it includes a status that grants access, and it is not limited to one user or one external id.
+/// True if subscriptions must be moved to their current class before the list is read: the list is filtered by access,
+/// includes a status that grants access, and is not limited to one user or one external id.
 pub(super) fn is_by_access(filter: &SubscriptionFilter) -> bool {
     filter.is_active.is_some()
         && filter.user_id.is_none()

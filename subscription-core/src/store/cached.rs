@@ -19,9 +19,9 @@ const RECORDS_MAX: u64 = 20_000;
 /// A store that caches plans and clients in memory: every request reads them, and few requests change them.
 ///
 /// Reads through the cached store see a commit through the cached store at once. They see a commit of another process
-/// as soon as [`CacheInvalidator::forget`] is called for it, and after the `lag` of [`CachedStore::new`] at the latest.
-/// A record never goes back to an earlier version. Sessions and users are always read from the inner store, so a
-/// revocation takes effect at once.
+/// as soon as [`CacheInvalidator::forget`] is called for the changed record, and after the `lag` of
+/// [`CachedStore::new`] at the latest. A cached record is never replaced by an earlier version of it. Sessions and
+/// users are always read from the inner store, so a revocation takes effect at once.
 #[derive(Debug)]
 pub struct CachedStore<S> {
     inner: S,
@@ -49,7 +49,8 @@ fn is_cached(key: &Key) -> bool {
 }
 
 impl CacheInvalidator {
-    /// The default time that a record stays in the cache, if no changes by other processes are reported.
+    /// The usual `lag` for [`CachedStore::new`]: how long a record stays in the cache if no change by another process
+    /// is reported.
     pub const LAG: Duration = Duration::from_secs(3);
 
     fn new(lag: Duration) -> Self {
@@ -61,8 +62,8 @@ impl CacheInvalidator {
         }
     }
 
-    /// Removes a record whose version in the store is now `version`. The version of a deleted record is its last
-    /// version plus one.
+    /// Removes a record from the cache, because the version of the record in the store is now `version`. For a deleted
+    /// record, `version` is its last version plus one.
     pub fn forget(&self, key: &Key, version: Version) {
         if is_cached(key) {
             self.put(key.clone(), version, None);
@@ -100,7 +101,8 @@ impl CacheInvalidator {
         found
     }
 
-    /// Stores a record, or only its version if `record` is `None`. Does nothing if a later version is known.
+    /// Stores a record in the cache, or only its version if `record` is `None`. Does nothing if the cache knows a later
+    /// version.
     fn put(&self, key: Key, version: Version, record: Option<Record>) {
         self.records.entry(key).and_compute_with(|known| match known {
             Some(known) if known.value().version > version => Op::Nop,
@@ -128,7 +130,7 @@ impl CacheInvalidator {
         written.inspect(|record| self.forget(&record.key(), record.version())).cloned().collect()
     }
 
-    /// Stores the written records of a commit that was accepted.
+    /// Stores the written records of a commit in the cache if the commit was accepted.
     fn committed(&self, written: &[Record], outcome: &Result<(), StoreError>) {
         match outcome {
             Ok(()) => written.iter().for_each(|record| self.put_record(record)),

@@ -67,7 +67,8 @@ impl ChangeSet {
         guarded.chain(written).chain(deleted)
     }
 
-    /// Checks the rules for change sets that need no stored record. Every store calls this method first.
+    /// Checks the rules for change sets that can be checked without stored records. Every store calls this method
+    /// first.
     pub fn check(&self) -> Result<(), BadChangeSet> {
         let records = self.writes.len() + self.deletes.len();
         if records > Self::RECORDS_MAX {
@@ -100,7 +101,7 @@ impl ChangeSet {
 pub enum Guard {
     /// The record still has this version. [`Version::NEW`] means that there is no such record.
     Unchanged {
-        /// The record.
+        /// The key of the record.
         key: Key,
         /// The version of the record when it was read.
         version: Version,
@@ -111,9 +112,9 @@ pub enum Guard {
     NoOtherLiveSubscription(UserId),
     /// The idempotency record of `key` expires at `by` or before.
     Expired {
-        /// The record.
+        /// The key of the idempotency record.
         key: IdempotencyKey,
-        /// The moment.
+        /// The record must expire at this moment or before.
         by: Timestamp,
     },
 }
@@ -121,7 +122,7 @@ pub enum Guard {
 /// A record to delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delete {
-    /// The record.
+    /// The key of the record.
     pub key: Key,
     /// The version of the record when it was read.
     pub version: Version,

@@ -1,7 +1,8 @@
-//! Documents: the small, versioned state of capabilities, found by id, by owner, by label or when due.
+//! Documents: the small, versioned state of a capability (an optional part of the service, such as webhooks). A
+//! document is found by its id, its owner, its label or its due time.
 //!
-//! A capability stores its state in documents, so that it needs no table, no store method and no export of
-//! its own. Documents write no events.
+//! A capability stores its state in documents, so that it needs no table, no store method and no export of its own. A
+//! change of a document adds no event to the feed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +13,8 @@ use uuid::Uuid;
 use super::query::{PageLimit, Position, SortKey};
 use crate::values::{DocumentId, InvalidValue, Label, Timestamp, Version};
 
-/// A piece of state of a capability: a JSON text under a key, with the values by which lists find it.
+/// A piece of state of a capability (an optional part of the service, such as webhooks): a JSON text under a key, with
+/// the values by which lists find it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
     /// The key of the document.
@@ -21,7 +23,7 @@ pub struct Document {
     pub version: Version,
     /// The id of the record that the document belongs to, for lists by owner; `None` if there is no owner.
     pub owner: Option<Uuid>,
-    /// A state or a group of the document, for lists by label; `None` if there is no label.
+    /// A text by which lists select documents, such as a state or a group; `None` if there is no label.
     pub label: Option<Label>,
     /// The time at which work on the document is due, for lists by due time; `None` if no work is due.
     pub due_at: Option<Timestamp>,

@@ -1,4 +1,5 @@
-//! The bodies of documents: a value of a capability as JSON, read with the version of its document.
+//! The bodies of documents: values that a part of the service stores as JSON, each read together with the version of
+//! its document.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl DocumentQuery {
     }
 }
 
-/// The key of a document whose id is the text of a value.
+/// The key of a document whose id is `id` as text.
 pub(crate) fn document_key(
     collection: Collection,
     id: impl Display,

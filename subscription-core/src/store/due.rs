@@ -1,4 +1,5 @@
-//! Lists of due records: subscriptions that the billing clock must process, and payments to collect or to retry.
+//! Lists of due records: subscriptions whose next billing step (such as a renewal) is due, and payments to collect or
+//! to retry.
 
 use super::query::{PageLimit, Position, SortKey};
 use crate::payments::{Payment, PaymentStatus};
@@ -37,7 +38,7 @@ impl DueSubscriptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DuePayments {
-    /// The status.
+    /// The status of the listed payments.
     pub status: PaymentStatus,
     /// Records that are due at this moment or before are listed.
     pub until: Timestamp,

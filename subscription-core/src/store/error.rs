@@ -42,7 +42,7 @@ pub enum BadChangeSet {
     #[error("writes {0} without a version")]
     NoVersion(Key),
     /// The set has more writes and deletes than one commit may have.
-    #[error("has {0} writes and deletes, more than one commit may have")]
+    #[error("has {0} writes and deletes: too many for one commit")]
     TooLarge(usize),
     /// The body of a document is longer than [`Document::BODY_BYTES_MAX`](super::Document::BODY_BYTES_MAX).
     #[error("writes {0} with a body that is too long")]

@@ -1,4 +1,4 @@
-//! A store that calls a function after each commit of another store that wrote events.
+//! A store around another store: it calls a function after each commit to the inner store that wrote events.
 
 use std::fmt;
 

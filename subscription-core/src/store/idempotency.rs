@@ -38,8 +38,9 @@ hidden_in_logs! { IdempotencyToken }
 /// The idempotency key of a request: a second request with the same key changes nothing and returns the result of the
 /// first request.
 ///
-/// Choose a key for each request (an order, a row), not for a customer and a plan. Until the key expires, a request
-/// with it returns the record as the first request left it, even if that record has ended or was deleted since.
+/// Choose one key for each request, for example the number of the order, and not one for each customer and plan. Until
+/// the key expires, a request with the same key returns the record as the first request left it, even if since then the
+/// record has ended or was deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
     /// The client that sent the key. The same key from another client is another request.
@@ -81,11 +82,12 @@ pub struct IdempotencyKey {
 pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
-    /// The version: 1 for the first request with the key, and 1 more for each request after the record had expired.
+    /// The version: 1 for the first request with the key, and 1 more for each new request with the key after the record
+    /// had expired.
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],
-    /// The record as the request left it.
+    /// The record that the request created or changed, as it was after the request.
     pub result: IdempotencyResult,
     /// The time from which the key may be used for a new request.
     pub expires_at: Timestamp,

@@ -82,7 +82,7 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// # Commit
 ///
-/// To ensure correctness:
+/// Every store follows these rules:
 ///
 /// - [`commit`](Store::commit) applies all of a [`ChangeSet`] or none of it. No reader sees a part of
 ///   it, and a refused set writes nothing, no event either.
@@ -94,17 +94,17 @@ pub use sql::{SqlStore, error::OpenError};
 ///   the commit is refused with [`StoreError::Conflict`], which names the record.
 /// - [`Guard::PlanUnused`] holds if, after the deletes of the set, no subscription has the plan or is
 ///   [scheduled](crate::Subscription::scheduled_plan_id) to change to it; otherwise the commit is refused with
-///   [`StoreError::PlanInUse`]. If another commit writes a subscription at the same time under a
-///   [`Guard::Unchanged`] of the plan, either this guard sees that subscription, or the other commit is
-///   refused. A subscription whose scheduled change happens at the same time is seen by this guard.
+///   [`StoreError::PlanInUse`]. If another commit writes a subscription at the same time under a [`Guard::Unchanged`]
+///   of the plan, either this guard sees that subscription, or the other commit is refused. This guard also sees a
+///   subscription whose scheduled change to the plan is executed at the same time.
 /// - [`Guard::NoOtherLiveSubscription`] holds if each subscription of the user that is not
-///   [expired](crate::subscriptions::SubscriptionStatus::Expired) is written or deleted by the set;
-///   otherwise the commit is refused with [`StoreError::Conflict`] and the key of the user. If another commit
-///   writes a subscription at the same time under a [`Guard::Unchanged`] of the user, either this guard sees
-///   that subscription, or the other commit is refused if this set writes or deletes the user.
-/// - [`Guard::Expired`] holds if the stored idempotency record expires at that moment or before; otherwise the commit
-///   is refused with [`StoreError::Conflict`] and the key of that record. Versions alone cannot show that: a key that
-///   is used again after its record was deleted begins at the first version again.
+///   [expired](crate::subscriptions::SubscriptionStatus::Expired) is written or deleted by the set; otherwise the
+///   commit is refused with [`StoreError::Conflict`] and the key of the user. If this set also writes or deletes the
+///   user, and another commit writes a subscription at the same time under a [`Guard::Unchanged`] of the user, then
+///   either this guard sees that subscription, or the other commit is refused.
+/// - [`Guard::Expired`] holds if the stored idempotency record expires at the moment `by` or before; otherwise the
+///   commit is refused with [`StoreError::Conflict`] and the key of that record. Versions alone cannot show this: if a
+///   record was deleted, the next record with the same key begins again at the first version.
 /// - The values that [`Unique`] names are unique among the records that exist. Otherwise the commit is refused
 ///   with [`StoreError::Taken`]. Deletes come before writes: a set may delete a record and give its
 ///   slug to a new one. A set may also move a live key or a period from one record to another, if it writes
@@ -127,8 +127,8 @@ pub use sql::{SqlStore, error::OpenError};
 ///
 /// # Lists
 ///
-/// - A page holds the records that its filter admits, in its order, after its position, up to its limit.
-///   [`Page::next`] is the position of the last record, and is set only if more follow.
+/// - A page has the records that the filter of the query admits, in the order of the query, after its position, up to
+///   its limit. [`Page::next`] is the position of the last record of the page, and is set only if more records follow.
 /// - Records with the same sort value are sorted by id, in the same direction. Ids are sorted byte by byte,
 ///   which is the order of creation.
 /// - A position may be that of a record that no longer exists.
@@ -140,9 +140,9 @@ pub use sql::{SqlStore, error::OpenError};
 /// # Events
 ///
 /// - The events of a set enter the feed with it, in their order. [`sequence`](crate::events::RecordedEvent::sequence)
-///   rises along the feed. Once a reader has seen a sequence, no event with a smaller one appears later.
-/// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] can be after events
-///   that the query does not request, but never after an event that only a later read can see.
+///   rises along the feed. Once a reader has seen a sequence, no event with a smaller sequence appears later.
+/// - A read looks at no more than [`EventQuery::SCANNED_MAX`] events. [`EventPage::reached`] can be the sequence of an
+///   event that the query does not request, but it is never beyond an event that only a later read can see.
 /// - [`EventPage::first_kept`] and [`EventPage::last`] stay correct when events are deleted: a feed whose
 ///   events are all deleted continues after `last`.
 #[async_trait]

@@ -25,7 +25,8 @@ pub enum Direction {
     Descending,
 }
 
-/// The largest number of records on a page: 1 to 200, by default 50. Only the figures are computed from pages of 1,000.
+/// The largest number of records on a page: 1 to 200, by default 50. Only the code that computes business figures reads
+/// larger pages, of 1,000 records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageLimit(u16);
 
@@ -91,7 +92,7 @@ pub enum SortKey {
     NeverRenews,
     /// The time at which a subscription or a payment is due.
     DueAt(Timestamp),
-    /// A user's e-mail address, by its [key](crate::Email::key).
+    /// The [key](crate::Email::key) of a user's e-mail address.
     Email(EmailKey),
     /// A document's id, preceded by its due time in a list of due documents. The id of the [`Position`] is
     /// the nil UUID, because the ids of documents are texts.
@@ -150,7 +151,7 @@ impl PlanOrder {
         Position { key: self.key(plan), id: plan.id.uuid() }
     }
 
-    /// True if `position` is a position in a list of this order.
+    /// True if `position` has the kind of sort key that the positions of a list in this order have.
     pub const fn fits(self, position: &Position) -> bool {
         matches!(
             (self, &position.key),
@@ -162,7 +163,7 @@ impl PlanOrder {
     }
 }
 
-/// The plans to list: all plans that meet every condition that is set. `None` is not a condition.
+/// The plans to list: all plans that meet every condition that is set. A field that is `None` sets no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanFilter {
@@ -249,7 +250,7 @@ impl PaymentQuery {
         Position { key: SortKey::CreatedAt, id: payment.id.uuid() }
     }
 
-    /// True if `position` is a position in a list of payments.
+    /// True if `position` has the kind of sort key that the positions of a list of payments have.
     pub const fn fits(position: &Position) -> bool {
         matches!(position.key, SortKey::CreatedAt)
     }
@@ -283,14 +284,14 @@ with_fields! {
 pub enum SessionQuery {
     /// All sessions of a user that [end](crate::accounts::Session::ended_at) after `now`, newest first.
     LiveOf {
-        /// The user.
+        /// The user whose sessions are listed.
         user: UserId,
         /// The present moment.
         now: Timestamp,
     },
     /// Sessions of a user that ended at `now` or before, the latest ended first.
     EndedOf {
-        /// The user.
+        /// The user whose sessions are listed.
         user: UserId,
         /// The present moment.
         now: Timestamp,
@@ -301,7 +302,7 @@ pub enum SessionQuery {
     },
     /// Sessions of all users that ended at `by` or before, the longest ended first.
     Ended {
-        /// The moment.
+        /// Sessions that ended at this moment or before are listed.
         by: Timestamp,
         /// The largest number of sessions.
         limit: PageLimit,
@@ -322,7 +323,7 @@ pub enum ClientQuery {
 pub enum IdempotencyQuery {
     /// Records that expire at `by` or before, the longest expired first.
     Expired {
-        /// The moment.
+        /// Records that expire at this moment or before are listed.
         by: Timestamp,
         /// The largest number of records.
         limit: PageLimit,

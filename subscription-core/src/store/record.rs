@@ -231,7 +231,7 @@ impl fmt::Display for Key {
             Self::Session(id) => Subject::Session(*id).fmt(f),
             Self::Client(id) => Subject::Client(id.clone()).fmt(f),
             // The key of an idempotency record is not shown, because it must not be logged.
-            Self::Idempotency(key) => write!(f, "the idempotency record of a {}", key.operation),
+            Self::Idempotency(key) => write!(f, "the idempotency record of {}", key.operation),
             Self::Document(key) => write!(f, "{} {}", key.collection, key.id),
         }
     }

@@ -35,7 +35,7 @@ impl SubscriptionOrder {
         Position { key: self.key(subscription), id: subscription.id.uuid() }
     }
 
-    /// True if `position` is a position in a list of this order.
+    /// True if `position` has the kind of sort key that the positions of a list in this order have.
     pub const fn fits(self, position: &Position) -> bool {
         matches!(
             (self, &position.key),
@@ -45,7 +45,8 @@ impl SubscriptionOrder {
     }
 }
 
-/// The subscriptions to list: all subscriptions that meet every condition that is set. `None` is not a condition.
+/// The subscriptions to list: all subscriptions that meet every condition that is set. A field that is `None` sets no
+/// condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionFilter {

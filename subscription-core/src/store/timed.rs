@@ -108,7 +108,8 @@ impl StoreCall {
 
 /// A store that measures the calls of another store.
 ///
-/// Put a cache around this store, not inside it: the hits of the cache would hide how long the other reads take.
+/// Put a cache around this store, not inside it: otherwise reads from the cache would be measured too, and would hide
+/// how long reads of the store take.
 #[derive(Debug)]
 pub struct TimedStore<S, M> {
     inner: S,

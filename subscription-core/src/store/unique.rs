@@ -22,7 +22,7 @@ pub enum Unique {
     LiveSubscription,
     /// [`User::identity`](crate::accounts::User::identity).
     UserIdentity,
-    /// [`User::email`](crate::accounts::User::email), by its [key](crate::Email::key).
+    /// [`User::email`](crate::accounts::User::email), compared by its [key](crate::Email::key).
     UserEmail,
 }
 

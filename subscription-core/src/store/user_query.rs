@@ -33,7 +33,7 @@ pub enum UserFilter {
     All,
     /// The user with this e-mail address, compared by its [key](Email::key).
     Email(Email),
-    /// Users whose e-mail address has this prefix, in the byte order of the [keys](Email::key).
+    /// Users whose e-mail address has this prefix, sorted by the [key](Email::key) of the address, byte by byte.
     EmailPrefix(EmailPrefix),
     /// Users with one of these ids, newest first.
     Ids(Vec<UserId>),
@@ -66,7 +66,7 @@ impl UserFilter {
         Position { key, id: user.id.uuid() }
     }
 
-    /// True if `position` is a position in the list.
+    /// True if `position` has the kind of sort key that the positions of this list have.
     pub const fn fits(&self, position: &Position) -> bool {
         let is_by_email = self.is_by_email();
         matches!(

@@ -41,7 +41,7 @@ impl Subscription {
     }
 
     /// True if access has begun or ended since the last write, only because time has passed. Then the `is_active` that
-    /// is shown differs from the stored one, although the version is the same.
+    /// the API returns differs from the stored one, although the version is the same.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
         self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
     }

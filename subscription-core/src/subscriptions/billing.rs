@@ -18,7 +18,7 @@ named_enum! {
         /// The callers of the service, by updates.
         #[default]
         Caller = "caller",
-        /// The service itself, by the clock.
+        /// The service itself, as time passes: it starts, renews and ends the subscription.
         Clock = "clock",
         /// A payment provider. The subscription is a copy of the state at the provider.
         Provider = "provider",
@@ -88,7 +88,7 @@ impl fmt::Debug for Quantity {
     }
 }
 
-/// The price of a subscription, and the moments at which its billing acts.
+/// The price, the credit and the discount of a subscription, and the times that its billing needs.
 ///
 /// Stores write its JSON; the API returns another form. A field marked *not shown* is not part of the API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,23 +106,25 @@ pub struct BillingState {
     /// When the free trial ends, or ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trial_ends_at: Option<Timestamp>,
-    /// When the clock resumes the paused subscription.
+    /// When the pause of the subscription ends by itself; `None` if no time is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
-    /// The start of the running period, or of the trial, if the clock manages it or a provider has reported it.
+    /// The start of the running period, or of the trial; `None` unless the clock manages the subscription or a provider
+    /// has reported the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_period_start: Option<Timestamp>,
     /// The time since which the subscription has had a failed payment that is not paid yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub past_due_since: Option<Timestamp>,
-    /// When the next step of the clock is due; `None` if no step follows.
+    /// When the next step is due that the service takes by itself, such as a renewal; `None` if no step follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_action_at: Option<Timestamp>,
-    /// The change that happens at the next renewal, or when it is paid.
+    /// The change that happens at the next renewal, or, if the change waits for a payment, when that payment is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled_change: Option<ScheduledChange>,
-    /// The value of the running period: price times quantity less the discount, as it was at the start of the period or
-    /// at the last proration, less payments that were cancelled or refunded; 0 in a trial. Not shown.
+    /// The value of the running period: price times quantity less the discount, as computed at the start of the period
+    /// or at the last change of plan within the period. Cancelled and refunded payments for the period are subtracted.
+    /// 0 in a trial. Not shown.
     pub period_value: Amount,
     /// The part of the credit that comes from changes of plan, which turned paid time into credit. Not shown.
     #[serde(skip_serializing_if = "Amount::is_zero")]
@@ -134,12 +136,13 @@ pub struct BillingState {
     /// other terms. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,
-    /// The state before the cancellation, if the subscription is cancelled; a resume restores it. `None` also after
-    /// the usual cancellation: see [`Cancellation::kept`]. A scheduled change stays stored, but is not returned while
-    /// the subscription is cancelled. Not shown.
+    /// The state before the cancellation, if the subscription is cancelled; a resume restores it. It is not stored if
+    /// an operator cancelled an active subscription without an end: see [`Cancellation::kept`]. A scheduled change
+    /// stays stored, but is not returned while the subscription is cancelled. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Cancellation>,
-    /// The moment at which no retry of a failed payment is left. Not shown.
+    /// The moment at which no retry of a failed payment is left: the subscription then becomes unpaid or expires. Not
+    /// shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dunning_ended_at: Option<Timestamp>,
     /// When a subscription that waits for its first payment expires, or a change of plan that waits for its payment is
@@ -149,7 +152,8 @@ pub struct BillingState {
     /// The renewal that the last reminder to the subscriber was about. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reminded_for: Option<Timestamp>,
-    /// The page of the payment provider on which the subscriber manages the subscription, if a provider runs it.
+    /// The page of the payment provider on which the subscriber manages the subscription; `None` if no provider manages
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manage_url: Option<HttpsUrl>,
 }
@@ -195,7 +199,7 @@ pub struct Terms {
     pub quantity: Quantity,
 }
 
-/// A change that happens later: at the next renewal, or when it is paid.
+/// A change that happens later: at the next renewal, or, if the change waits for a payment, when that payment is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduledChange {
@@ -222,11 +226,11 @@ pub struct ChangePayment {
     pub at: Timestamp,
     /// True if a new period starts with the change.
     pub starts_period: bool,
-    /// The end of the running period.
+    /// The end of the running period after the change.
     pub renews_at: Option<Timestamp>,
-    /// The value of the running period.
+    /// The value of the running period after the change: its price less the discount.
     pub value: Amount,
-    /// The credit that the change uses.
+    /// The part of the subscription's credit that is used for the change.
     pub credit: Amount,
 }
 
@@ -248,8 +252,8 @@ impl Subscription {
         change.filter(|_| self.status != SubscriptionStatus::Cancelled)
     }
 
-    /// The plan that the subscription is scheduled to change to, even while the subscription is cancelled: the change
-    /// happens only if it is resumed.
+    /// The plan that the subscription is scheduled to change to, also while the subscription is cancelled: the change
+    /// then happens only if the subscription is resumed.
     pub fn scheduled_plan_id(&self) -> Option<PlanId> {
         match self.billing.as_ref()?.scheduled_change? {
             ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. } => {
@@ -259,7 +263,8 @@ impl Subscription {
         }
     }
 
-    /// The payment that a change of plan waits for, even while the subscription is cancelled.
+    /// The payment that a change of plan waits for, also while the subscription is cancelled; `None` if no change
+    /// waits.
     pub(crate) fn awaited_payment(&self) -> Option<ChangePayment> {
         let change = self.billing.as_ref()?.scheduled_change;
         let Some(ScheduledChange::ByUser { payment, .. }) = change else { return None };
@@ -268,7 +273,7 @@ impl Subscription {
 }
 
 impl BillingState {
-    /// Clears all fields that would make the clock act.
+    /// Clears all fields that would make the service change the subscription later.
     pub fn stop(&mut self) {
         self.next_action_at = None;
         self.scheduled_change = None;
@@ -320,8 +325,8 @@ macro_rules! of_billing {
             /// The amount that is owed to the subscriber; `None` if the subscription has no billing.
             pub fn credit(&self) -> Option<Amount> {
                 let billing = self.billing.as_ref()?;
-                // A subscription that is not billed has a billing state too if the state before its cancellation is
-                // stored.
+                // A billing state in which only `cancelled` is set does not mean that the subscription is billed, so it
+                // has no credit.
                 let is_empty = billing.cancelled.is_some()
                     && BillingState { cancelled: None, ..BillingState::clone(billing) }.kept().is_none();
                 (!is_empty).then_some(billing.credit)
@@ -340,10 +345,10 @@ of_billing! {
     discount: Discount;
     /// When the free trial ends, or ended.
     trial_ends_at: Timestamp;
-    /// When the clock resumes the paused subscription.
+    /// When the pause of the subscription ends by itself; `None` if no time is set.
     resumes_at: Timestamp;
     /// The time since which the subscription has had a failed payment that is not paid yet.
     past_due_since: Timestamp;
-    /// When the next step of the clock is due; `None` if no step follows.
+    /// When the next step is due that the service takes by itself, such as a renewal; `None` if no step follows.
     next_action_at: Timestamp;
 }

@@ -53,7 +53,7 @@ impl Subscription {
     /// Adds the fault of a discount of a subscription that the clock does not bill.
     pub(super) fn discount_fault(&self, faults: &mut Faults) {
         if self.discount().is_some() && self.managed_by != ManagedBy::Clock {
-            let message = "is only for a subscription that the clock bills";
+            let message = "is only for a subscription whose managed_by is clock";
             faults.push(InvalidValue::not_allowed(message).at("discount"));
         }
     }

@@ -11,16 +11,16 @@ use crate::values::{Amount, Currency, FaultCode, Fields, InputError, InvalidValu
 const PERIODS_MAX: u32 = 120;
 
 /// A discount of a subscription that the clock bills. It reduces the price of whole periods, and counts the periods
-/// that it has reduced.
+/// whose price it has reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discount {
-    /// The reduction of each period.
+    /// The reduction of the price of each period.
     pub off: Reduction,
     /// The number of periods that the discount applies to; `None` if it has no end.
     pub periods: Option<u32>,
-    /// The number of periods that the discount has reduced.
+    /// The number of periods whose price the discount has reduced.
     pub used: u32,
-    /// True if the discount has reduced the running period.
+    /// True if the discount has reduced the price of the running period.
     pub applied: bool,
 }
 
@@ -30,7 +30,7 @@ impl Discount {
         self.periods.map(|periods| periods.saturating_sub(self.used))
     }
 
-    /// The discount as it is shown.
+    /// The discount in the form that the API returns.
     pub fn shown(&self) -> ShownDiscount {
         let (percent, amount) = match self.off {
             Reduction::Percent(percent) => (Some(percent), None),
@@ -40,8 +40,9 @@ impl Discount {
         ShownDiscount { percent, amount, periods, periods_left: self.periods_left(), applied }
     }
 
-    /// True if the numbers are within the limits, so that the discount can come from this service. An amount has at most
-    /// the digits of the currency.
+    /// True if the numbers are within the limits of this service. A discount has 1 to 120 periods or no end, and has
+    /// not reduced more periods than that. An amount is more than 0, and has at most as many digits after the point as
+    /// the currency.
     pub(crate) fn is_sound(&self, currency: Option<Currency>) -> bool {
         let fits =
             |amount: Amount| currency.is_none_or(|it| amount.fraction_digits() <= it.digits());
@@ -55,7 +56,7 @@ impl Discount {
     }
 }
 
-/// A discount as its JSON shows it.
+/// A discount in the form that the API returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ShownDiscount {
     percent: Option<Percent>,
@@ -68,7 +69,7 @@ pub struct ShownDiscount {
 /// The input that gives a subscription a discount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NewDiscount {
-    /// The reduction of each period.
+    /// The reduction of the price of each period.
     pub off: Reduction,
     /// The number of periods that the discount applies to: 1 to 120, or `None` for a discount without an end.
     pub periods: Option<u32>,
@@ -100,7 +101,7 @@ impl NewDiscount {
         fields.finish(off.map(|off| Self { off, periods: periods.or(None) }))
     }
 
-    /// The discount before it has reduced a period.
+    /// The discount before it has reduced the price of a period.
     pub(crate) const fn unused(self) -> Discount {
         Discount { off: self.off, periods: self.periods, used: 0, applied: false }
     }

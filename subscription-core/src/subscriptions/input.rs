@@ -25,7 +25,7 @@ pub struct NewSubscription {
     /// The first status, which may be any. If `None`: pending if `starts_at` is in the future, else on trial if there
     /// is a trial, else active.
     pub status: Option<SubscriptionStatus>,
-    /// `false` blocks access; with `None`, status and time decide.
+    /// `false` blocks access; with `None`, the status and the time decide whether there is access.
     pub is_active: Option<bool>,
     /// The first renewal. If absent: the end of the trial, else one cycle after the start; for a one-time cycle, none.
     #[serde(skip_serializing_if = "Field::is_absent")]
@@ -35,14 +35,14 @@ pub struct NewSubscription {
     pub ends_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// The manager of the subscription. If `None`, it is the caller if there is an `external_subscription_id`;
-    /// else the clock if the plan has a currency and the service bills; else the caller.
+    /// The manager of the subscription. If `None`, it is the caller if there is an `external_subscription_id`; else the
+    /// clock if the plan has a currency and billing is enabled; else the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<ManagedBy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// The price of one unit. If `None` and the clock manages the subscription, it is the plan's price, if the currency
-    /// is the plan's.
+    /// The price of one unit. If `None` and the clock manages the subscription, it is the plan's price, provided that
+    /// the subscription has the plan's currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Amount>,
     /// The currency. If `None` and the clock manages the subscription, it is the plan's currency.
@@ -56,7 +56,8 @@ pub struct NewSubscription {
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumes_at: Option<Timestamp>,
-    /// A discount from the first period on; from the next period on, if the input has a status.
+    /// A discount from the first period on. If the input has a status, the running period counts as paid, and the
+    /// discount begins with the next period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discount: Option<NewDiscount>,
 }
@@ -189,12 +190,14 @@ impl SubscriptionChanges {
             starts_at: fields.optional("starts_at", string),
             ends_at: fields.nullable("ends_at", string),
             metadata: fields.metadata(),
-            // `provider` is accepted here, because a caller may send a provider's record back as it was read.
+            // `provider` is accepted here, because a caller may send back, as it was read, a subscription that a
+            // provider manages.
             managed_by: fields.optional("managed_by", string),
             quantity: fields.optional("quantity", str::parse),
             price: fields.nullable("price", amount),
             currency: fields.nullable("currency", string),
-            // A subscription without billing shows null, so null is accepted here.
+            // The API returns null as the credit of a subscription without billing. A caller may send it back, so null
+            // is accepted.
             credit: match fields.nullable("credit", amount) {
                 Field::Absent => None,
                 credit @ (Field::Null | Field::Value(_)) => {
@@ -215,8 +218,8 @@ impl SubscriptionChanges {
     }
 }
 
-/// Parses the manager of a subscription. A provider is refused: subscriptions of providers are observed, not sent by
-/// callers.
+/// Parses the manager of a subscription. `provider` is refused: only the service itself creates these subscriptions,
+/// from the state that it reads at the provider.
 fn managed_by(json: &str) -> Result<ManagedBy, InvalidValue> {
     match string(json)? {
         ManagedBy::Provider => Err(not_by_provider()),

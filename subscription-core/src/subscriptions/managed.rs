@@ -47,7 +47,8 @@ impl Managed {
 }
 
 impl Subscription {
-    /// Refuses changes of the fields that the manager of the subscription sets, unless the manager changes too.
+    /// Refuses changes of the fields that the manager of the subscription sets, unless the changes also set another
+    /// manager.
     pub(super) fn check_managed(&self, changes: &SubscriptionChanges) -> Result<(), Managed> {
         let by = self.managed_by;
         if by == ManagedBy::Caller || changes.managed_by.is_some_and(|next| next != by) {
@@ -67,7 +68,7 @@ impl Subscription {
         ];
         let external_id = self.external_subscription_id.as_ref();
         let owed = self.credit().unwrap_or_default();
-        // A client that sends a record back may write 19.9 for 19.90.
+        // A client that sends a record back may write 19.9 for 19.90, which is not a change.
         let same = |one: Amount, other: Amount| one.value() == other.value();
         let by_provider = [
             ("external_subscription_id", changes.external_subscription_id.sets(external_id)),
@@ -89,8 +90,9 @@ impl Subscription {
         if fields.is_empty() { Ok(()) } else { Err(Managed { by, fields }) }
     }
 
-    /// The billing state after `changes`. If the subscription leaves its provider, the changes apply to what
-    /// [`BillingState::released`] leaves. While a provider manages it, the state stays as it is.
+    /// The billing state after `changes`. If the changes take the subscription from its provider, they apply to the
+    /// state that [`BillingState::released`] returns. While a provider manages the subscription, the billing state
+    /// stays as it is.
     pub(super) fn changed_billing(
         &self,
         changes: &SubscriptionChanges,
@@ -132,7 +134,7 @@ impl Subscription {
             faults.push(trial_before_start());
         }
         if billing.discount.is_some_and(|it| !it.is_sound(billing.currency)) {
-            let message = "must fit the currency, and its periods must be null or 1 to 120, not fewer than used";
+            let message = "must fit the currency; discount.periods must be null, or 1 to 120 and not below the periods used";
             faults.push(InvalidValue::out_of_range(message).at("discount"));
         }
     }

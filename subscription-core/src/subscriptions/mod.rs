@@ -39,8 +39,8 @@ use crate::values::{
 
 /// The subscription of a user to a plan.
 ///
-/// Its JSON is the one that the API returns. It lacks `anchor_at`, and `billing` is not read back from it, so a
-/// store must not store this JSON.
+/// Its JSON is the one that the API returns. A store must not store this JSON: it lacks `anchor_at` and `live_key`, and
+/// reading it does not restore `billing`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Subscription {
     /// The subscription's id, which never changes.
@@ -74,7 +74,7 @@ pub struct Subscription {
     /// True if the subscription is blocked: it grants no access, whatever its status.
     #[serde(default)]
     pub blocked: bool,
-    /// The moment from which periods are counted, if it is not `starts_at`.
+    /// The moment from which the billing periods are counted; `None` if they are counted from `starts_at`.
     #[serde(skip)]
     pub anchor_at: Option<Timestamp>,
     /// The party that changes the status of the subscription and starts its periods.
@@ -86,8 +86,8 @@ pub struct Subscription {
     /// The price, the credit and the times of the subscription's billing; `None` if none of these is set.
     #[serde(skip)]
     pub billing: Option<Box<BillingState>>,
-    /// A unique text of the user, or of the user and the product. It is set only if a setting allows a user only one
-    /// live subscription, or only one for each product.
+    /// A text that only one subscription can have at a time: the id of the user, or the ids of the user and the
+    /// product. It is set only if a setting allows a user only one live subscription, or only one for each product.
     #[serde(skip)]
     pub live_key: Option<Box<str>>,
 }
@@ -101,7 +101,7 @@ pub enum SubscriptionRefused {
     /// The lifecycle does not allow the transition.
     #[error(transparent)]
     Transition(#[from] InvalidTransition),
-    /// The clock or a provider manages these fields.
+    /// The input would change fields that only the manager of the subscription sets: the clock or a provider.
     #[error(transparent)]
     Managed(#[from] Managed),
 }
@@ -159,7 +159,7 @@ impl Subscription {
             live_key: None,
         };
         made.set_end_by_status(now);
-        // A renewal that was computed from `starts_at` is the start of a period, so it needs no anchor.
+        // If the renewal was computed from `starts_at`, a period starts at the renewal, so `anchor_at` is not needed.
         if !first_renewal {
             made.set_anchor();
         }
@@ -167,8 +167,8 @@ impl Subscription {
         made.billing_faults(&mut faults);
         made.discount_fault(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // A new record was never read, so `false` is not a value that is sent back: it blocks access, also before the
-        // start.
+        // In an update, `false` may be the value that the caller has read and sends back, which does not block. A new
+        // record was never read, so here `false` always blocks access, even if the subscription has not begun.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
@@ -212,7 +212,7 @@ impl Subscription {
     ///
     /// An absent field stays as it is, with these exceptions:
     ///
-    /// - A subscription that is cancelled or expires gets its end.
+    /// - A subscription that is cancelled or expires gets an `ends_at`.
     /// - A cancelled subscription that is resumed before its end gets back the end that it had before the
     ///   cancellation. If its end was changed while it was cancelled, and the cancellation is stored (see
     ///   [`Cancellation::kept`]), the changed end stays.
@@ -257,7 +257,7 @@ impl Subscription {
             status,
             renews_at: changes.renews_at.or(current.renews_at),
             starts_at,
-            // A subscription that is over keeps its end.
+            // If the subscription is over (expired, or cancelled and ended), its end cannot be cleared.
             ends_at: if changes.ends_at == Field::Null && current.is_over(now) {
                 current.ends_at
             } else {
@@ -269,7 +269,7 @@ impl Subscription {
             managed_by: changes.managed_by.unwrap_or(current.managed_by),
             quantity: changes.quantity.unwrap_or(current.quantity),
             billing,
-            // With a new start, periods are counted from the start again.
+            // If `starts_at` changes, periods are counted from `starts_at` again.
             anchor_at: current.anchor_at.filter(|_| starts_at == current.starts_at),
             ..current.clone()
         };
@@ -294,8 +294,8 @@ impl Subscription {
         let trial_ends_at = next.trial_ends_at();
         current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // The time is never before that of the last write, even if the clock was set back: access is not decided
-            // for an earlier time.
+            // If the clock was set back, `updated_at` does not go back with it: `phase_at` decides access for
+            // `updated_at` or a later time.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
@@ -329,7 +329,7 @@ impl Subscription {
     }
 
     /// Sets the renewal after a change of the billing cycle, unless the caller sent one, and counts periods from
-    /// `starts_at` again if one of those periods starts at the renewal.
+    /// `starts_at` again if a period that is counted from there starts at the renewal.
     fn change_cycle(&mut self, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
         if sets_renewal && self.billing_cycle == BillingCycle::ONE_TIME {
             self.renews_at = None;
@@ -342,7 +342,7 @@ impl Subscription {
         }
     }
 
-    /// Counts periods from the renewal, if no period starts at it.
+    /// Counts periods from the renewal, if no period of the present schedule starts at the renewal.
     fn set_anchor(&mut self) {
         let grid = self.schedule();
         let off_grid = |renews_at: &Timestamp| !grid.starts_at(*renews_at);
@@ -362,8 +362,8 @@ impl Subscription {
                 let refused = InvalidValue::not_allowed(self.why_inactive(now));
                 return Err(refused.at("is_active"));
             }
-            // If no access is granted anyway, `false` does not block: a caller that sends a record back as it was
-            // read does not change it.
+            // If no access is granted anyway, `false` does not block: a caller that sends a record back as it was read
+            // must not change the record.
             Some(false) => self.blocked |= grants,
             None => {}
         }
@@ -373,7 +373,7 @@ impl Subscription {
 
     fn why_inactive(&self, now: Timestamp) -> String {
         let why = match self.phase_at(now) {
-            _ if !self.status.grants_access() => format!("{} grants no access", self.status),
+            _ if !self.status.grants_access() => format!("status {} grants no access", self.status),
             Phase::Waiting => "it has not begun".to_owned(),
             Phase::Current | Phase::Over => "it has ended".to_owned(),
         };
@@ -397,8 +397,8 @@ impl Subscription {
         }
     }
 
-    /// The faults of times that are before the start. With `only_start`, the caller sent only the start, so the faults
-    /// name `starts_at`.
+    /// The faults of a `renews_at` and an `ends_at` before `starts_at`. With `only_start`, the caller sent neither of
+    /// these two times, so the faults name `starts_at`.
     fn misplaced(&self, only_start: bool) -> Faults {
         let mut faults = Faults::default();
         for fault in before_start(self.starts_at, self.renews_at, self.ends_at) {

@@ -1,4 +1,4 @@
-//! Subscriptions that a payment provider runs: the record follows the state that was observed there.
+//! Subscriptions that a payment provider manages: the record is updated to the state that was read at the provider.
 
 use super::SubscriptionStatus::{Cancelled, Expired, PastDue, Unpaid};
 use super::{BillingState, ManagedBy, Quantity, Subscription, SubscriptionStatus};
@@ -27,22 +27,22 @@ pub struct ObservedSubscription {
     pub manage_url: Option<HttpsUrl>,
 }
 
-/// The next renewal as an observation reports it.
+/// The next renewal as the provider reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewal {
     /// The subscription renews at this moment.
     At(Timestamp),
     /// The subscription does not renew.
     None,
-    /// The observation has no renewal date: a stored subscription keeps its renewal, and a new one has none.
+    /// The provider reports no renewal date: a stored subscription keeps its renewal, and a new one has none.
     Kept,
 }
 
 impl Subscription {
-    /// A new subscription that a provider runs, for the user `user_id`.
+    /// A new subscription that a provider manages, for the user `user_id`.
     ///
-    /// An observation never fails: a provider reports facts. Its dates are corrected as
-    /// [`Subscription::observe`] says.
+    /// This never fails, because the state exists at the provider already. Dates that contradict each other are
+    /// corrected as [`Subscription::observe`] says.
     pub fn observe_new(
         observed: ObservedSubscription,
         id: SubscriptionId,
@@ -97,8 +97,8 @@ impl Subscription {
             Renewal::None => None,
             Renewal::Kept => self.renews_at.map(raised),
         };
-        // An expired subscription cannot end in the future: such an end is ignored. If the provider names no end, an
-        // end that was set by the time of an earlier observation stays.
+        // An expired subscription cannot end in the future: such an end is ignored. If the provider names no end, the
+        // stored end stays, provided that the status was cancelled or expired before and has not changed.
         let ends_at = observed.ends_at.filter(|at| status != Expired || *at <= raised(now));
         let set_before = matches!(status, Cancelled | Expired) && status == self.status;
         let ends_at = ends_at.or(self.ends_at.filter(|_| set_before)).map(raised);
@@ -124,7 +124,8 @@ impl Subscription {
         next
     }
 
-    /// The billing state as an observation reports it, without anything that the clock would act on.
+    /// The billing state with the values that the provider reports. `next_action_at` and the other fields that only the
+    /// clock uses stay empty.
     fn observed_billing(
         &self,
         observed: &ObservedSubscription,

@@ -1,8 +1,8 @@
 //! The periods of a subscription: when each begins and ends.
 //!
-//! Every period is counted from the anchor, never from the period before it. So a monthly subscription that
-//! begins on 31 January renews on 28 February and then on 31 March. A day that a month lacks becomes its last
-//! day. All times are in UTC.
+//! Every period is counted from one fixed moment (the anchor), never from the period before it. So a monthly
+//! subscription that begins on 31 January renews on 28 February and then on 31 March. A day that a month lacks becomes
+//! its last day. All times are in UTC.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -39,8 +39,8 @@ pub struct Period {
     pub number: u32,
     /// The first moment of the period.
     pub starts_at: Timestamp,
-    /// The first moment of the next period; `None` if there is none, because the plan is paid once or the year
-    /// 9999 ends.
+    /// The first moment of the next period; `None` if there is none, because the plan is paid once, or because the next
+    /// period would start after the year 9999.
     pub ends_at: Option<Timestamp>,
 }
 
@@ -52,14 +52,14 @@ impl Schedule {
 
     /// The start of period `number`: the anchor plus this number of cycles.
     ///
-    /// `None` beyond the year 9999. A schedule that is paid once has only period 0.
+    /// `None` if this is after the year 9999. If the billing cycle is one-time, there is only period 0.
     pub fn start_of(&self, number: u32) -> Option<Timestamp> {
         if number == 0 { Some(self.anchor_at) } else { self.moved(i64::from(number)) }
     }
 
     /// The anchor moved by a number of cycles, forwards or backwards.
     fn moved(&self, cycles: i64) -> Option<Timestamp> {
-        // A time without a zone: with a zone, chrono would look up its offset twice.
+        // The time has no zone, because chrono is faster without one: it would look up the offset of the zone twice.
         let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
         let (unit, count) = self.cycle.length()?;
         let units = i64::from(count).checked_mul(cycles)?;
@@ -96,10 +96,12 @@ impl Schedule {
         }
     }
 
-    /// The start of the period that ends at `at`, or else of the period in which `at` lies. The period before
-    /// the anchor counts too. `None` if the plan is paid once.
+    /// The start of the period that ends at `at`, or else of the period in which `at` lies. If `at` is the anchor, it
+    /// is one cycle before the anchor. `None` if `at` is before the anchor, or if `at` is the anchor and the plan is
+    /// paid once.
     pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
-        // The first period is checked first, because every subscription is in it once.
+        // The first period is checked first: the check is cheap, and every subscription is in its first period at some
+        // time.
         if self.start_of(1) == Some(at) {
             return Some(self.anchor_at);
         }

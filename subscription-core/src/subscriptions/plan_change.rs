@@ -41,11 +41,12 @@ pub struct PlanChange {
     pub effective: Effective,
     /// How the rest of the running period is settled.
     pub proration: Proration,
-    /// The quote that the subscriber agreed to.
+    /// The quote that the subscriber agreed to: the change is refused if it no longer costs the same. `None` if an
+    /// operator accepts any amount.
     pub agreed: Option<AgreedQuote>,
-    /// The subscriber who makes the change; `None` if an operator makes it. The subscription of another user is not
-    /// found. A change that costs something is made when its payment succeeds. A change that would give credit happens at
-    /// the end of the running period.
+    /// The subscriber who makes the change; `None` if an operator makes it. If a subscriber makes it, the subscription
+    /// must be the subscriber's own, a change that costs something happens when its payment succeeds, and a change that
+    /// would give credit happens at the end of the running period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
 }
@@ -55,7 +56,7 @@ pub struct PlanChange {
 pub struct AgreedQuote {
     /// The moment of the quote.
     pub at: Timestamp,
-    /// The amount that was due.
+    /// The amount that was due at once by the quote.
     pub amount_due: Amount,
     /// The amount of the next period; `None` if it is not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +151,7 @@ impl PlanChange {
         let next_amount = fields.nullable("next_amount", amount).or(None);
         let credit_after = fields.optional("credit_after", amount);
         for name in lacking {
-            let message = "is required with the other fields of a quote";
+            let message = "is required if at, amount_due, next_amount or credit_after is sent";
             fields.note(InvalidValue::new(FaultCode::Required, message).at(name));
         }
         let agreed = at.zip(amount_due).map(|(at, amount_due)| AgreedQuote {
@@ -218,7 +219,7 @@ pub struct Quote {
     /// The way in which the change is applied.
     #[serde(skip)]
     pub(crate) settlement: Settlement,
-    /// The value of a whole period after the change.
+    /// The price of a whole period after the change, less the discount.
     #[serde(skip)]
     pub(crate) value: Amount,
 }
@@ -250,7 +251,8 @@ pub(crate) enum Settlement {
     Scheduled,
     /// The subscription gets the new terms at once, and pays them from the next period on.
     NextPeriod,
-    /// The rest of the running period is settled.
+    /// The subscription gets the new terms at once. The rest of the running period is charged at the new price, less
+    /// the unused part of the old price.
     RunningPeriod,
     /// A new period starts with the change, and is paid in full.
     NewPeriod,

@@ -6,9 +6,9 @@ use super::{ScheduledChange, Subscription, SubscriptionStatus, Terms};
 use crate::values::Timestamp;
 
 impl Subscription {
-    /// The start of the running period as it is stored, else of the period that ends with the next renewal, but not
-    /// before `starts_at`. During a trial it is the start of the trial. `None` if no start is stored and the
-    /// subscription does not renew.
+    /// The start of the running period as it is stored. If it is not stored, it is `starts_at` during a trial, and
+    /// otherwise the start of the period that ends at the next renewal, but not before `starts_at`. `None` if no start
+    /// is stored and the subscription does not renew.
     pub fn current_period_start(&self) -> Option<Timestamp> {
         if let Some(start) = self.billing.as_ref().and_then(|billing| billing.current_period_start)
         {
@@ -35,7 +35,7 @@ crate::serialize_members! {
     created_at, updated_at, version,
 }
 
-/// A scheduled change as its JSON shows it, with the moment at which it happens.
+/// A scheduled change in the form that the API returns, with the moment at which it happens.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(transparent)]
 pub struct ShownChange(Shown);
@@ -55,9 +55,9 @@ enum Shown {
 }
 
 impl Subscription {
-    /// The scheduled change as it is shown.
+    /// The scheduled change in the form that the API returns.
     pub fn shown_change(&self) -> Option<ShownChange> {
-        // A change that waits for its payment happens when it is paid.
+        // A change that waits for its payment happens when the payment is made, so it has no fixed moment.
         let effective_at = self.renews_at.filter(|_| self.awaited_payment().is_none());
         Some(ShownChange(match self.scheduled_change()? {
             ScheduledChange::ChangePlan(terms) | ScheduledChange::ByUser { terms, .. } => {

@@ -12,7 +12,7 @@ use crate::values::input::string;
 use crate::values::{Field, Fields, InputError, InvalidTransition, Timestamp};
 
 named_enum! {
-    /// When a verb takes effect.
+    /// When a verb, such as cancel, takes effect.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Effective {
         /// At the end of the running period.
@@ -22,7 +22,7 @@ named_enum! {
     }
 }
 
-/// A verb with its arguments.
+/// A verb, such as cancel, with its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -35,17 +35,18 @@ pub enum Action {
     /// The subscriber ends the subscription: at the end of its period, or at once if it is pending, paused or unpaid.
     /// Payments for time that was used stay due.
     Leave,
-    /// The subscriber undoes a cancellation, or drops a coming change of plan, that the subscriber chose.
+    /// The subscriber undoes a cancellation, or drops a scheduled change of plan. Both are possible only if the
+    /// subscriber, not an operator, made the cancellation or the change.
     Uncancel,
     /// Pauses the subscription.
     Pause {
         /// When the pause begins. `None` means at once if callers manage the subscription, and at the end of the
         /// period if the clock manages it.
         effective: Option<Effective>,
-        /// When the pause ends by itself.
+        /// When the pause ends by itself; `None` if it does not end by itself.
         resumes_at: Option<Timestamp>,
     },
-    /// Drops the scheduled change.
+    /// Drops the scheduled change: a change of plan or a pause.
     Unschedule,
     /// Gives the subscription a discount from the next period on.
     GiveDiscount(NewDiscount),
@@ -77,7 +78,7 @@ impl CancelInput {
 pub struct PauseInput {
     /// When the pause begins: see [`Action::Pause`].
     pub effective: Option<Effective>,
-    /// When the pause ends by itself.
+    /// When the pause ends by itself; `None` if it does not end by itself.
     pub resumes_at: Option<Timestamp>,
 }
 
@@ -95,7 +96,7 @@ impl PauseInput {
 }
 
 impl Subscription {
-    /// The subscription after a verb, if its callers manage it; `None` if the verb changes nothing.
+    /// The subscription after a verb, for a subscription that callers manage; `None` if the verb changes nothing.
     pub fn act(&self, action: Action, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         let to = |status| self.change(SubscriptionChanges::status(status), now);
         match action {
@@ -123,7 +124,8 @@ impl Subscription {
                 }
                 SubscriptionStatus::Cancelled => Ok(None),
             },
-            // A subscriber who owes a payment must not become active by undoing the cancellation.
+            // A subscription with an unpaid payment must not become active because its subscriber undoes the
+            // cancellation.
             Action::Uncancel => match self.left_by_user() {
                 Some(found) if found.status == SubscriptionStatus::PastDue => {
                     Err(self.not_resumed())
@@ -160,7 +162,7 @@ impl Subscription {
         self
     }
 
-    /// The subscription with an end that is not after its period, because the time after the period is never charged.
+    /// The subscription with an end that is not after the end of its period, because later time is never charged.
     fn within_period(mut self, now: Timestamp) -> Self {
         let end = self.renews_at.map(|renews_at| renews_at.max(now));
         self.ends_at = self.ends_at.into_iter().chain(end).min();
@@ -175,9 +177,9 @@ impl Subscription {
 
     /// The subscription with its cancellation undone, or `None` if it is active already.
     ///
-    /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A
-    /// cancelled subscription gets back the end that was set before the cancellation, if there was one, and continues
-    /// its trial. [`Subscription::change`] says what happens to an end that was changed since.
+    /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A cancelled
+    /// subscription gets back the end that was set before the cancellation, if there was one, and continues its trial.
+    /// [`Subscription::change`] says what happens to an end that was changed after the cancellation.
     pub fn resume(&self, now: Timestamp) -> Result<Option<Self>, SubscriptionRefused> {
         use SubscriptionStatus::{Active, Cancelled, OnTrial, Paused};
         if matches!(self.status, Active | Cancelled | Paused) {

@@ -24,7 +24,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[derive(Deserialize)]
 pub(crate) struct JsonText<'t>(#[serde(borrow)] pub(crate) Cow<'t, str>);
 
-/// Implements `Display` and `Serialize` of a type with its text, and `Deserialize` with its `FromStr`.
+/// Implements `Display` and `Serialize` for a type by the text `$text`, and `Deserialize` by its `FromStr`.
 macro_rules! written_as_text {
     ($type:ty, |$value:ident| $text:expr $(, for $($generics:tt)*)?) => {
         impl $(<$($generics)*>)? std::fmt::Display for $type {

@@ -94,7 +94,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let refused =
             || InvalidValue::bad_format("must be an RFC 3339 time such as 2025-01-31T12:00:00Z");
-        // chrono also allows a space instead of the `T`, and a fraction of any length.
+        // Both are refused here, although chrono allows them: a space instead of the `T`, and a very long fraction.
         if text.len() > 64 || !text.is_ascii() || text.contains(' ') {
             return Err(refused());
         }
@@ -103,7 +103,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// The text of a moment, with zeros in place of its digits.
+/// The form of a moment's text, with zeros in place of the digits.
 const TEXT: &[u8; 27] = b"0000-00-00T00:00:00.000000Z";
 
 impl Timestamp {
@@ -163,9 +163,9 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
+        #[expect(clippy::disallowed_methods, reason = "only this reads the machine's clock")]
         let now = Utc::now();
-        // A machine whose clock shows a time before 1970 or after 9999 gets the nearest moment.
+        // A machine whose clock shows a time before 1970 or after 9999 gets the nearest moment in that range.
         let nearest = if now.timestamp() < 0 { Timestamp::MIN } else { Timestamp::MAX };
         Timestamp::try_from(now).unwrap_or(nearest)
     }

@@ -1,7 +1,7 @@
 //! Exact numbers: amounts of money digit for digit, and whole numbers in a range.
 //!
 //! A JSON number is read from its text and written as that text, never through a float. The text is checked
-//! before it is parsed, so `1e999999` or a million digits cost nothing.
+//! before it is parsed, so `1e999999` or a million digits are refused without costly work.
 
 use std::fmt;
 use std::str::FromStr;
@@ -57,7 +57,8 @@ impl Amount {
         self.0.checked_mul(number.into())?.try_into().ok()
     }
 
-    /// This value with at least `digits` digits after the point; unchanged if it would have too many digits.
+    /// This value with at least `digits` digits after the point: zeros are added if necessary. The value stays
+    /// unchanged if it would then have too many digits for an amount.
     #[must_use]
     pub fn with_digits(self, digits: u32) -> Self {
         let mut value = self.0;

@@ -1,12 +1,12 @@
-//! The ids and the labels of documents.
+//! The ids and the labels of [documents](crate::store::Document).
 
 use super::faults::InvalidValue;
 use super::text::checked_texts;
 
 checked_texts! {
-    /// The id of a document: 1 to 100 visible ASCII characters, sorted byte by byte.
+    /// The id of a [document](crate::store::Document): 1 to 100 visible ASCII characters, sorted byte by byte.
     DocumentId: visible;
-    /// The label of a document: 1 to 100 visible ASCII characters.
+    /// The label of a [document](crate::store::Document): 1 to 100 visible ASCII characters.
     Label: visible;
 }
 

@@ -42,7 +42,7 @@ pub struct EmailPrefix(Box<str>);
 hidden_in_logs! { EmailKey EmailPrefix }
 
 impl EmailPrefix {
-    /// The prefix in lower case, as in keys.
+    /// The prefix in lower case, like the keys of addresses.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -20,7 +20,7 @@ pub(crate) fn time_ordered(
     let millis = micros / 1_000;
     let sub_millis = micros % 1_000;
     // The twelve bits after the version count 4,096ths of a millisecond (RFC 9562, section 6.2,
-    // method 3). The version takes the upper half of the first byte.
+    // method 3). `Builder` then writes the version into the upper half of `bytes[0]`.
     let [high, low] = u16::try_from(sub_millis * 4_096 / 1_000).unwrap_or_default().to_be_bytes();
     bytes[0] = high;
     bytes[1] = low;
@@ -74,7 +74,7 @@ macro_rules! id_types {
     )+};
 }
 
-// Only capabilities use this macro outside of this file.
+// Outside of this file, only the module `webhooks` uses this macro.
 #[cfg(feature = "webhooks")]
 pub(crate) use id_types;
 

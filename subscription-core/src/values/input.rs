@@ -114,11 +114,12 @@ impl<T: Serialize> Serialize for Field<T> {
     }
 }
 
-/// The largest number of unknown fields that are reported: the response to thousands of them would be many
-/// times the size of the request.
+/// The largest number of unknown fields that are reported. A response with a fault for each of thousands of fields
+/// would be many times the size of the request.
 const UNKNOWN_FIELDS_REPORTED_MAX: usize = 100;
 
-/// Fields of records that no input can set, or that no update can change. Their fault has its own message.
+/// Fields of records that no input can set, or that no update can change. If an input has one of them anyway, the fault
+/// says so, instead of calling the field unknown.
 const FIXED: [&str; 17] = [
     "id",
     "slug",
@@ -142,7 +143,8 @@ const FIXED: [&str; 17] = [
 /// Parses the JSON text of a field.
 type Parse<'a, T> = fn(&'a str) -> Result<T, InvalidValue>;
 
-/// The fields of a JSON object. Each field is read once. A field that is left at the end is unknown.
+/// The fields of a JSON object. Each field is read once. [`Fields::finish`] reports a field that was not read as
+/// unknown.
 #[derive(Debug)]
 pub struct Fields<'a> {
     untaken: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -189,7 +191,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a field that may be absent or null. If it cannot be parsed, a fault is recorded.
+    /// Reads a field that may be absent or null. If the field cannot be parsed, a fault is recorded, and the result is
+    /// [`Field::Absent`].
     pub fn nullable<T>(&mut self, name: &'static str, parse: Parse<'a, T>) -> Field<T> {
         let Some(nth) = self.untaken.iter().position(|(field, _)| field == name) else {
             return Field::Absent;
@@ -207,8 +210,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a field that is an object with an input of its own. The field may be absent. The faults of the object name
-    /// their fields by a path.
+    /// Reads a field whose value is a JSON object, which `parse` reads. The field may be absent. Faults in the object
+    /// name their field by a path: `discount.percent`, for example.
     pub(crate) fn object<T>(
         &mut self,
         name: &'static str,
@@ -275,7 +278,7 @@ impl<'a> Fields<'a> {
             self.faults.push(refused.at(name.chars().take(100).collect::<String>()));
         }
         self.faults.into_result()?;
-        // The value is `None` only if a required field has a fault, which was recorded.
+        // This error does not occur: `value` is `None` only if a field has a fault, and then the line above returns.
         value.ok_or_else(|| InputError::Invalid(Faults::default()))
     }
 }

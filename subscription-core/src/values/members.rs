@@ -1,8 +1,8 @@
-//! The JSON of types whose members are not their fields.
+//! The JSON of types whose JSON members are not the same as their Rust fields.
 
-/// Implements `Serialize` for a type: `Type: it; id, price(), name { it.plan.name }` has the members `id`, a field;
-/// `price`, from a method; and `name`, from an expression. With `it.record` in place of `it`, fields and methods are
-/// those of the field `record`.
+/// Implements `Serialize` for a type. `Type: it; id, price(), name { it.plan.name }` writes three JSON members: `id`
+/// from a field, `price` from a method, and `name` from an expression, in which `it` is the value. With `it.record` in
+/// place of `it`, the fields and methods are those of the field `record`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serialize_members {

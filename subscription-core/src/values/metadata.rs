@@ -60,7 +60,7 @@ impl Metadata {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Checks keys and values. A value that is not a text is passed as its fault.
+    /// Checks keys and values. In place of a value that is not a text, `pairs` has the fault of that value.
     fn read(pairs: Vec<UncheckedPair>) -> Result<Option<Self>, Faults> {
         let mut faults = Faults::default();
         if pairs.len() > KEYS_MAX {
@@ -92,7 +92,7 @@ impl Metadata {
 }
 
 impl Fields<'_> {
-    /// Reads metadata that may be absent, null or empty, and records a fault for each invalid key.
+    /// Reads metadata that may be absent, null or empty, and records a fault for each invalid key or value.
     pub(crate) fn metadata(&mut self) -> Field<Metadata> {
         let pairs = match self.nullable(FIELD, pairs) {
             Field::Absent => return Field::Absent,

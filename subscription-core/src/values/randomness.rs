@@ -18,9 +18,9 @@ impl RandomnessUnavailable {
     }
 }
 
-/// The source of random bytes for ids, salts, secrets and pauses.
+/// The source of random bytes for ids, salts, secrets and the random lengths of pauses before retries.
 ///
-/// The service has no other source, so a run with the same seed ([`SeededRandomness`]) repeats exactly.
+/// The service has no other source of random bytes, so a run with the same seed ([`SeededRandomness`]) repeats exactly.
 pub trait Randomness: Send + Sync + fmt::Debug {
     /// Fills `bytes` with random bytes that may be used as a secret: the source stores no copy of them.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), RandomnessUnavailable>;

@@ -1,6 +1,7 @@
 //! States as data: names, aliases and allowed transitions, in one table for each kind of record.
 //!
-//! Parsing, transitions, the allowed values in an error and the documentation are made from the table.
+//! Parsing, transitions and the allowed values in an error use the table. A test checks that the documentation shows
+//! the same table.
 
 use crate::values::as_text::must_be_one_of;
 use crate::values::faults::InvalidValue;
@@ -69,7 +70,7 @@ macro_rules! reads_and_writes_as_state {
 
             fn row(self) -> &'static Row<Self> {
                 // The table is in the order of the enum, which a test checks.
-                #[expect(clippy::indexing_slicing, reason = "one row a state")]
+                #[expect(clippy::indexing_slicing, reason = "one row for each state")]
                 &TABLE[self as usize]
             }
         }

@@ -17,7 +17,8 @@ pub(crate) fn checked(
     max: usize,
     lines: bool,
 ) -> Result<&str, InvalidValue> {
-    // A character has at most four bytes, so a text of more than four times `max` bytes is too long without a count.
+    // A character has at most four bytes. So a text of more than four times `max` bytes is too long, and its characters
+    // need not be counted.
     let characters =
         if text.len() > max.saturating_mul(4) { max + 1 } else { text.chars().count() };
     if characters < min {
@@ -114,7 +115,7 @@ pub type Description = Text<0, 4_000, true>;
 pub type ExternalId = Text<1, 255>;
 
 checked_texts! {
-    /// A name for paths: 1 to 64 characters of `a-z`, `0-9` and `-`, with no dash at either end.
+    /// A name for use in URL paths: 1 to 64 characters of `a-z`, `0-9` and `-`, with no dash at either end.
     Slug: slug;
     /// An absolute http or https URL of at most 2,048 characters, stored as it was sent.
     Href: href;
@@ -135,8 +136,9 @@ fn slug(text: &str) -> Result<&str, InvalidValue> {
 fn href(text: &str) -> Result<&str, InvalidValue> {
     let text = checked(text.trim(), 1, 2_048, false)?;
     let with_host = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    // The parser would correct blanks, `https:host`, too many slashes and backslashes. It would accept quotes and angle
-    // brackets, which end an HTML attribute. The text is put into links as it is, so the text itself must be correct.
+    // `Url::parse` would correct blanks, `https:host`, too many slashes and backslashes. It would accept quotes and
+    // angle brackets, which end an HTML attribute. The text is put into links as it is, so the text itself must be
+    // correct.
     let (scheme, rest) = text.split_once(':').unwrap_or_default();
     let corrected = |c: char| c.is_whitespace() || matches!(c, '\\' | '"' | '<' | '>');
     let authority = rest.strip_prefix("//").is_some_and(|host| !host.starts_with('/'));

@@ -16,7 +16,7 @@ pub struct AllCounters {
     pub endpoints: BTreeMap<EndpointId, Counters>,
     /// The number of endpoints that the sending job has disabled, by reason.
     pub disabled: BTreeMap<DisabledReason, u64>,
-    /// The number of tries in flight.
+    /// The number of deliveries that are being sent now (tries in flight).
     pub in_flight: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Counters {
     pub durations: [u64; Counters::MILLIS.len() + 1],
     /// The total duration of all tries.
     pub took: Duration,
-    /// The number of events that were given up.
+    /// The number of events that were given up after their last try failed.
     pub given_up: u64,
     /// The present state of sending; `None` if this process does not send.
     pub state: Option<SendingState>,
@@ -47,7 +47,8 @@ pub struct SendingState {
     pub waiting_since: Option<Timestamp>,
     /// The number of parked events that will be tried again.
     pub parked: usize,
-    /// True if the endpoint is stalled.
+    /// True if the endpoint is [stalled](super::Stall): several events failed, or the maximum number of events is
+    /// parked, so most events must wait.
     pub is_stalled: bool,
 }
 

@@ -51,7 +51,7 @@ pub struct Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreationRequest {
     pub(super) endpoint: EndpointId,
-    /// A hash of the input.
+    /// A hash of the input of the request. A later request with the same key and another input is refused.
     pub(super) fingerprint: [u8; 32],
 }
 
@@ -93,7 +93,7 @@ named_enum! {
         Failing = "failing",
         /// The server key from which the endpoint's secret is derived is missing, or was replaced by another key.
         KeyMissing = "key_missing",
-        /// The endpoint was imported.
+        /// The endpoint was imported, and no caller has enabled it since.
         Imported = "imported",
     }
 }
@@ -148,7 +148,8 @@ impl Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// Every event up to this sequence was delivered, was parked, or is of a type that the endpoint does not want.
+    /// Every event up to this sequence was delivered, was parked (stored, to be sent later), or is of a type that the
+    /// endpoint does not want.
     pub cursor: u64,
     /// The state of the stall; `None` if the endpoint is not stalled.
     pub stall: Option<Stall>,

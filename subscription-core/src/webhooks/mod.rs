@@ -1,5 +1,5 @@
-//! Webhooks: events of the feed are sent to the endpoints that subscribe to them. Each delivery is signed. The events
-//! of one record are delivered in their order.
+//! Webhooks: the events of the feed (all recorded events, in order) are sent to the endpoints that subscribe to them.
+//! Each delivery is signed. The events of one record are delivered in their order.
 //!
 //! Each endpoint has a cursor over the feed. An event that fails is parked and tried again later, and the later events
 //! of its record wait behind it. If several events fail one after the other, the endpoint is stalled, and is tried

@@ -47,7 +47,7 @@ impl Call {
         &self.state.auth
     }
 
-    /// The settings that routes depend on, for the listener that received this request.
+    /// The settings that decide which routes are served, for the listener that received this request.
     pub(crate) fn served(&self) -> Served<'_> {
         self.state.served(self.surface)
     }
@@ -75,17 +75,19 @@ impl Call {
         read(&self.body).map_err(|error| ApiError::Service(error.into()))
     }
 
-    /// The client that sent the request. It exists on every route that needs a client, a scope or an access token.
+    /// The client that sent the request. On a route that needs a client, a scope or an access token, this never fails,
+    /// except for a user with a portal token.
     pub(crate) fn client(&self) -> Result<&Arc<Client>, ApiError> {
         self.client.as_ref().ok_or_else(|| Refusal::ClientMissing.into())
     }
 
-    /// The user who sent the request. It exists on every [`Bearer`](super::routes::Needs::Bearer) route.
+    /// The user and the session of the access token. On a [`Bearer`](super::routes::Needs::Bearer) route this never
+    /// fails.
     pub(crate) fn caller(&self) -> Result<&Authenticated, ApiError> {
         self.caller.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
     }
 
-    /// The user who sent the request. It exists on every route that needs a live session or a person.
+    /// The id of the user who sent the request. On a route that needs a live session or a person this never fails.
     pub(crate) fn person(&self) -> Result<UserId, ApiError> {
         self.person.ok_or_else(|| Refusal::TokenMissing.into())
     }
@@ -98,7 +100,8 @@ impl Call {
         })
     }
 
-    /// The owner of the cursors and idempotency keys of the request: its user, whatever the client, else its client.
+    /// The owner of the cursors and idempotency keys of the request: the user who sent it, with any client; if no user
+    /// sent it, the client.
     pub(crate) fn owner(&self) -> Result<String, ApiError> {
         Ok(match self.person {
             Some(person) => Actor::User(person).to_string(),
@@ -106,7 +109,8 @@ impl Call {
         })
     }
 
-    /// The access token of the request. It exists on every route that needs a token.
+    /// The access token of the request. On a route that needs an access token this never fails, except for a user with
+    /// a portal token.
     pub(crate) fn token(&self) -> Result<&SecretString, ApiError> {
         self.token.as_ref().ok_or_else(|| Refusal::TokenMissing.into())
     }

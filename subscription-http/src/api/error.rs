@@ -290,7 +290,7 @@ struct Problem<'a> {
 }
 
 /// The additional members that only some errors have.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the others have said it all")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other errors have no additional members")]
 fn members(error: &Error) -> Map<String, Value> {
     let members = match error {
         Error::Malformed(malformed) => {

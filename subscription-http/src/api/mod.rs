@@ -1,4 +1,4 @@
-//! The API without a socket: a request in, a response out.
+//! The HTTP API without a socket: it takes a request, and returns the response.
 
 pub(crate) mod admission;
 pub(crate) mod call;
@@ -62,14 +62,14 @@ impl Api {
         Self { state: Arc::clone(&self.state), surface: Surface::Operations }
     }
 
-    /// An API with the same state that serves neither the console nor the routes that exist for it. It is meant for a
-    /// public listener, if the console has a listener of its own.
+    /// An API with the same state that serves neither the console nor the routes that exist for the console. It is
+    /// meant for a public listener, if the console has a listener of its own.
     #[must_use]
     pub fn without_console(&self) -> Self {
         Self { state: Arc::clone(&self.state), surface: Surface::WithoutConsole }
     }
 
-    /// Adds an address where a server listens.
+    /// Adds an address where a server listens, so that requests may name this address in `Host`.
     pub(crate) fn listens_at(&self, ip: IpAddr) {
         self.state.hosts.listen(ip);
     }
@@ -95,8 +95,9 @@ impl Api {
         let body = RequestBody::new(&head, body);
         let mut log = RequestLog::begin(self, &head.method, routes::is_private(head.uri.path()));
         let admission = catch_unwind(AssertUnwindSafe(|| self.admit_head(head, peer, &mut log)));
-        let admission = admission
-            .unwrap_or_else(|_| Err(ApiError::unforeseen("the check of the head panicked")));
+        let admission = admission.unwrap_or_else(|_| {
+            Err(ApiError::unforeseen("the check of the request head panicked"))
+        });
         async move {
             let mut body = pin!(body);
             let reply = match admission {
@@ -137,9 +138,10 @@ impl Api {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
         let timeouts = self.state.timeouts;
-        // The caller is looked up in the store. The store may hang here just as in a handler.
+        // This check reads the store, which may hang. So it has the same time limit as a handler.
         timeout(timeouts.handler, self.admit_caller(route, &mut call, address, facts)).await??;
-        // A read writes no event, so it needs no actor. A change without a caller is by the service itself.
+        // A GET writes no event, so it needs no actor. If another request has no caller, its events keep the default
+        // actor of the service.
         if route.method != Method::GET
             && let Ok(actor) = call.actor()
         {

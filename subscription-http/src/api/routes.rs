@@ -1,7 +1,7 @@
 //! The route table, and the matcher that reads it.
 //!
-//! The API is data: routing, admission, metrics, logs and the OpenAPI document all read this table. Each
-//! area of the API has a file in `handlers/` with its routes; [`AREAS`] is the whole table.
+//! Routing, the checks of callers, metrics, logs and the OpenAPI document all read this table. Each area of the API has
+//! a file in `handlers/` with its routes; [`AREAS`] is the whole table.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -68,7 +68,7 @@ impl Area {
     }
 }
 
-/// The settings that routes depend on.
+/// The settings that decide which routes are served.
 #[derive(Clone, Copy)]
 pub(crate) struct Served<'a> {
     /// The changes that people may make to their own subscriptions.
@@ -82,9 +82,9 @@ pub(crate) struct Served<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ApiPart {
-    /// Subscriptions are billed by the clock.
+    /// The service bills the subscriptions with `managed_by` `clock`.
     Billing,
-    /// The clock can be turned forwards, in development.
+    /// In development, callers can move the clock of the server forward.
     Clock,
     /// The console, a web page for operators.
     Console,
@@ -92,7 +92,7 @@ pub enum ApiPart {
     Figures,
     /// Links with which users manage their subscriptions.
     Portal,
-    /// Subscriptions follow their state at payment providers.
+    /// Subscriptions are copied from payment providers.
     Providers,
     /// Events are sent to webhook endpoints.
     Webhooks,
@@ -110,7 +110,7 @@ impl ApiPart {
         Self::Webhooks,
     ];
 
-    /// True for a part that exists for the console. If the console has its own listener, only that listener serves the
+    /// True if the part exists for the console. If the console has a listener of its own, only that listener serves the
     /// part.
     const fn is_for_console(self) -> bool {
         matches!(self, Self::Console | Self::Figures)
@@ -149,7 +149,7 @@ pub(crate) enum Needs {
     /// The signature of a payment provider over the raw body.
     Signature,
     /// A client, which needs no scope.
-    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "the console alone has one"))]
+    #[cfg_attr(not(feature = "console"), expect(dead_code, reason = "used by the console only"))]
     Client,
     /// A client with this scope.
     Scope(Scope),

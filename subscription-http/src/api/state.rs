@@ -97,7 +97,7 @@ pub(crate) struct State {
     pub(crate) webhook_signal: JobSignal,
     pub(crate) turned_clock: Option<Arc<dyn TurnedClock>>,
     pub(crate) checkout_hosts: CheckoutHosts,
-    /// The page that people open with a portal token; `None` if there is none.
+    /// The page that people open with a portal token; `None` if there is no such page.
     pub(crate) portal: Option<Url>,
     pub(crate) long_polls: LongPolls,
 }
@@ -123,7 +123,7 @@ impl State {
         found.ok_or_else(|| Refusal::RouteUnknown.into())
     }
 
-    /// The settings that routes depend on.
+    /// The settings that decide which routes are served.
     pub(crate) fn served(&self, surface: Surface) -> Served<'_> {
         Served { self_service: &self.self_service, parts: &self.parts, surface }
     }
@@ -176,9 +176,9 @@ impl Api {
 }
 
 impl ApiBuilder {
-    /// Accepts every client id with every scope, and web pages of this machine. This is for development only. The
-    /// server then serves only names of this machine, the address where its [`Server`] listens, and the names of
-    /// [`allowed_hosts`](Self::allowed_hosts).
+    /// Accepts every client id with every scope, and requests of web pages from this machine. This is for development
+    /// only. The header `Host` of a request must then be a name of this machine, the address where the [`Server`]
+    /// listens, or a name of [`allowed_hosts`](Self::allowed_hosts).
     ///
     /// [`Server`]: crate::Server
     pub fn believe_every_client(mut self) -> Self {
@@ -227,7 +227,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Bills the subscriptions that the clock manages. [`Billing::service`] replaces the service of the builder.
+    /// Bills the subscriptions with `managed_by` `clock`. [`Billing::service`] replaces the service of the builder.
     /// Without this call, callers manage every subscription, and the routes of billing do not exist.
     pub fn billing(mut self, billing: Billing) -> Self {
         self.0.service = billing.service().clone();
@@ -241,8 +241,8 @@ impl ApiBuilder {
         self.with(ApiPart::Figures)
     }
 
-    /// Follows payment providers: receives their webhooks and serves their events. Without this call, the routes of
-    /// providers do not exist. The signal `stored` is sent when an event was stored.
+    /// Copies subscriptions from payment providers: receives their webhooks, and lets clients list the stored events.
+    /// Without this call, the routes of providers do not exist. The signal `stored` is sent when an event was stored.
     pub fn providers(
         mut self,
         providers: Providers,
@@ -256,7 +256,8 @@ impl ApiBuilder {
     }
 
     /// Allows clients to manage the endpoints that events are sent to. Without this call, the routes of webhooks do
-    /// not exist. The signal `changed` is sent when the job that sends events has something to read.
+    /// not exist. The signal `changed` is sent after each request that manages an endpoint, so that the job that sends
+    /// events reads the endpoint again.
     pub fn webhooks(mut self, webhooks: Webhooks, changed: &JobSignal) -> Self {
         let service = self.0.service.clone();
         let counters = WebhookCounters { webhooks: webhooks.clone(), service };
@@ -266,8 +267,8 @@ impl ApiBuilder {
         self.with(ApiPart::Webhooks)
     }
 
-    /// Serves `/clock`, where every caller can turn this clock; for development only. Without this call the routes do
-    /// not exist. Use the same clock for the service.
+    /// Serves `/clock`, where every caller can move this clock forward; for development only. Without this call, the
+    /// routes of the clock do not exist. Build the service with the same clock.
     pub fn turned_clock(mut self, clock: impl TurnedClock + 'static) -> Self {
         self.0.turned_clock = Some(Arc::new(clock));
         self.with(ApiPart::Clock)
@@ -289,8 +290,8 @@ impl ApiBuilder {
         self
     }
 
-    /// Sets the hosts, other than the payment providers' own, that serve checkout pages. Checkout links to these hosts
-    /// get the form that their payment provider expects.
+    /// Sets the hosts, other than the payment providers' own, that serve checkout pages. A checkout link to such a
+    /// host has the user id in the query parameter that the payment provider of the host reads.
     pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
         self.0.checkout_hosts = hosts;
         self
@@ -320,7 +321,8 @@ impl ApiBuilder {
         self.count("events_forgotten", "Events deleted because of their age", forgotten)
     }
 
-    /// Counts the requests of clients in `requests`. Background work uses this number to give way to requests.
+    /// Counts the requests of clients in `requests`. While this number grows, billing in the background runs in smaller
+    /// parts with pauses, so that requests are not delayed.
     pub fn count_requests(mut self, requests: Arc<AtomicU64>) -> Self {
         self.0.requests = requests;
         self

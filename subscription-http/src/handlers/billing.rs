@@ -43,7 +43,7 @@ pub(crate) static AREA: Area = Area::new(
     ],
 );
 
-/// A route that is served only where the service bills.
+/// A route that is served only if billing is enabled.
 const fn billed(route: Route) -> Route {
     Route { part: Some(ApiPart::Billing), ..route }
 }
@@ -130,7 +130,8 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
-    // A timeline beyond this end would take long and say little, because prices and plans change until then.
+    // A longer timeline would take long to compute and would be of little use, because prices and plans change until
+    // then.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
     Reply::ok(&TimelineBody { data: &steps, has_more })

@@ -1,5 +1,5 @@
-//! `/clock`: reads the clock and turns it. These routes exist only if the clock can be turned, which needs development
-//! mode.
+//! `/clock`: reads the clock, and moves it forward. A server has these routes only in development mode, with the
+//! setting `clock = "manual"`.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn clock(call: &Call) -> Result<&Arc<dyn TurnedClock>, ApiError> {
     call.state.turned_clock.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
 }
 
-/// Reads the body of `POST /clock/advance`: the moment to turn the clock to, and how due payments are reported.
+/// Reads the body of `POST /clock/advance`: the time to which the clock moves, and how due payments are reported.
 fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), InputError> {
     let out_of_range = |message| InvalidValue::new(FaultCode::OutOfRange, message);
     let mut fields = Fields::parse(json)?;
@@ -52,7 +52,7 @@ fn read(json: &[u8], now: Timestamp) -> Result<(Timestamp, PaymentReports), Inpu
     match has {
         [false, false] => {
             fields.note(
-                InvalidValue::new(FaultCode::Required, "is required, unless by is sent").at("to"),
+                InvalidValue::new(FaultCode::Required, "is required, unless `by` is sent").at("to"),
             );
         }
         [true, true] => {
@@ -93,7 +93,7 @@ impl FromStr for Span {
             let count: u32 = count.filter(|count| *count > 0).ok_or_else(refused)?;
             return Ok(Self::Exact(Duration::from_secs(u64::from(count) * seconds)));
         }
-        // A `BillingCycle` is also parsed from a name, such as `monthly`. A span has no name.
+        // A `BillingCycle` can also be parsed from a name, such as `monthly`. A name is not accepted here.
         if !text.starts_with('P') {
             return Err(refused());
         }

@@ -1,4 +1,4 @@
-//! `/console`: the files of the console, and the facts about this server that it needs before it calls the API.
+//! `/console`: the files of the console, and the facts about this server that the page needs before it calls the API.
 
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;

@@ -40,7 +40,7 @@ pub(crate) static AREA: Area = Area {
     )
 };
 
-/// A change that people may make where the settings list it.
+/// The route of a change that people may make if the setting `self_service` lists it.
 const fn change(pattern: &'static str, change: SelfService, handler: Handler) -> Route {
     Route { self_service: Some(change), ..post_optional(pattern, Person, handler) }
 }
@@ -143,7 +143,7 @@ async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
     {
         let refused = Error::invalid(
             FaultCode::NotAllowedValue,
-            "must be a plan that people may choose, and the only change",
+            "must be a plan that people may change to, and must not be sent with other changes",
             "subscription_plan_id",
         );
         return Err(refused.into());

@@ -141,7 +141,8 @@ async fn sync(call: Box<Call>) -> Result<Reply, ApiError> {
     }
 }
 
-/// The body of a request that links a customer of a source to a user, or a subscription to a source.
+/// The body of a request that links a customer of a source (a configured payment provider) to a user, or a subscription
+/// to a source.
 enum LinkInput {
     Customer { source: Slug, customer: ObjectId, user_id: UserId },
     Subscription { source: Slug, subscription_id: SubscriptionId },
@@ -220,7 +221,7 @@ impl SyncInput {
         let has_user = fields.has("user_id");
         let user_id = fields.optional("user_id", string);
         if has_user && named.is_none() {
-            fields.note(refused("must be sent together with an object").at("user_id"));
+            fields.note(refused("must be sent with the id of an object").at("user_id"));
         }
         fields.finish(source.map(|(source, _)| Self { source, object, user_id }))
     }

@@ -86,7 +86,7 @@ async fn link_portal(call: Box<Call>) -> Result<Reply, ApiError> {
     let token = call.auth().issue_portal_token(user).await?;
     let client = &call.client()?.id;
     tracing::info!(%client, %user, "portal link made");
-    // Browsers send a fragment to no server.
+    // The token is in the fragment, because browsers do not send the fragment of a URL to servers.
     let url = format!("{page}#token={}", token.expose_secret());
     let expires_at = call.service.now().saturating_add(PORTAL_LIFETIME);
     Reply::json(StatusCode::CREATED, &json!({ "url": url, "expires_at": expires_at }))

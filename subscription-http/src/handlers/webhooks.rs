@@ -168,7 +168,7 @@ async fn resend(call: Box<Call>) -> Result<Reply, ApiError> {
     Ok(Reply::json(StatusCode::ACCEPTED, &endpoint)?.version(endpoint.version))
 }
 
-/// A parked event: the endpoint has not accepted it, or it waits behind an earlier event.
+/// A parked event: the endpoint has not accepted it, or it waits for an earlier event of the same record.
 #[derive(Serialize)]
 struct ParkedBody<'a> {
     sequence: u64,

@@ -27,7 +27,7 @@ const IDLE_MAX: usize = 8;
 /// The largest head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 16_384;
 
-/// The number of bytes of a response's body that are read, so that its connection can be used again.
+/// The maximum number of bytes of a response's body that are read, so that its connection can be used again.
 const BODY_BYTES_MAX: usize = 4_096;
 
 const USER_AGENT: &str = concat!("subscription-http/", env!("CARGO_PKG_VERSION"));
@@ -36,15 +36,15 @@ const USER_AGENT: &str = concat!("subscription-http/", env!("CARGO_PKG_VERSION")
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeliverSettings {
-    /// The time limit of a whole try. Default: 15 s.
+    /// The time limit of a whole attempt to send a delivery. Default: 15 s.
     pub timeout: Duration,
-    /// How long a try may take to connect. Default: 5 s.
+    /// How long an attempt may take to connect. Default: 5 s.
     pub connect_timeout: Duration,
     /// The root certificates that are trusted, in DER. If the list is empty, those that browsers trust are used.
     pub roots: Vec<Vec<u8>>,
     /// The rules for the addresses that deliveries may be sent to.
     pub addresses: AddressRules,
-    /// The look-up of names. Default: as the system does it.
+    /// Looks up the addresses of host names. Default: the resolver of the system.
     pub names: Arc<dyn ResolveName>,
 }
 
@@ -87,8 +87,9 @@ pub struct HttpDeliver {
 }
 
 impl HttpDeliver {
-    /// Fails if a root certificate is invalid. Tries run on the runtime that calls this function. So a connection that
-    /// is used again does not end with the runtime of another caller.
+    /// Fails if a root certificate is invalid. Deliveries are sent on the Tokio runtime that calls this function, not
+    /// on the runtime that calls `deliver`. So a connection can be used again after a runtime that called `deliver` has
+    /// ended.
     pub fn new(settings: &DeliverSettings) -> Result<Self, rustls::Error> {
         let tls = tls(&settings.roots)?;
         let rules = Arc::new(settings.addresses.clone());
@@ -157,7 +158,7 @@ impl Deliver for HttpDeliver {
         let Some(runtime) = &self.runtime else { return self.send(request).await };
         let client = self.clone();
         let mut tries = JoinSet::new();
-        // If the set is dropped, the try is cancelled.
+        // If this future is dropped, the set is dropped too, which cancels the attempt.
         tries.spawn_on(async move { client.send(request).await }, runtime);
         tries.join_next().await.and_then(Result::ok).unwrap_or(DeliveryResult::Unreachable)
     }

@@ -1,5 +1,5 @@
-//! The clients for outgoing HTTP. One fetches documents of identity providers and payment providers over HTTPS, and
-//! calls this API. The other sends deliveries of webhooks.
+//! The clients for outgoing HTTP. One fetches documents of identity providers and payment providers over HTTPS;
+//! commands also use it to call this API. The other sends deliveries of webhooks.
 
 mod deliver;
 mod guard;

@@ -96,7 +96,7 @@ impl ClockMetrics {
         );
         registry.register(
             "clock_lag_seconds",
-            "The longest wait of a due billing step",
+            "The delay of the oldest due billing step at the last round",
             self.lag_seconds.clone(),
         );
         registry.register(
@@ -116,12 +116,12 @@ impl ClockMetrics {
         );
         registry.register(
             "periods_skipped",
-            "Periods without a payment: more than missed_periods_max were due at once",
+            "Periods skipped because more than missed_periods_max were due at once",
             self.periods_skipped.clone(),
         );
         registry.register(
             "payments_to_collect",
-            "Due payments without a reported result; at most 200 of each status",
+            "Due payments without a reported result; counts at most 200 of each status",
             self.to_collect.clone(),
         );
         registry.register(

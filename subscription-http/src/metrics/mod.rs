@@ -1,4 +1,4 @@
-//! The metrics of `/metrics`: requests by route and status, their durations, and refusals.
+//! The metrics of `/metrics`: requests by route and status, their durations, and requests that a rate limit refused.
 
 mod clock;
 mod providers;
@@ -72,7 +72,7 @@ fn count(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, number: u6
     ConstCounter::new(number).encode(counter)
 }
 
-/// Writes a counter for each of these labels.
+/// Writes one counter value for each set of labels in `numbers`.
 fn counts<L: EncodeLabelSet>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

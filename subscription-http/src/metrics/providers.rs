@@ -21,7 +21,7 @@ pub struct ProviderMetrics {
 }
 
 impl ProviderMetrics {
-    /// Records how long the event that was due longest has waited.
+    /// Records how long the event that became due first had been due when the last round began.
     pub fn lag(&self, lag: Duration) {
         self.lag_seconds.set(lag.as_secs_f64());
     }
@@ -56,7 +56,7 @@ impl ProviderMetrics {
         registry.register_collector(Box::new(CounterCollector(providers.clone())));
         let help = "Events of payment providers that wait or failed, by reason";
         registry.register("provider_events_waiting", help, self.waiting.clone());
-        let help = "The longest wait of a due event of a payment provider";
+        let help = "The delay of the oldest due event of a payment provider at the last round";
         registry.register("provider_event_lag_seconds", help, self.lag_seconds.clone());
         let help = "How long ago the last event of a payment provider came";
         registry.register("provider_last_event_seconds", help, self.last_event_seconds.clone());
@@ -73,8 +73,8 @@ type Count = (&'static str, &'static str, fn(&Counters) -> u64);
 #[rustfmt::skip] // Keeps each row on one line.
 const COUNTS: [Count; 4] = [
     ("provider_signature_refused", "Webhooks that were not signed by their payment provider", |counters| counters.signatures_refused),
-    ("provider_unlisted", "Webhooks of types that are not used", |counters| counters.unlisted),
-    ("provider_second_live", "Copied subscriptions that became a second live subscription of their user", |counters| counters.second_live),
+    ("provider_unlisted", "Webhooks with event types that this service does not use", |counters| counters.unlisted),
+    ("provider_second_live", "Copied subscriptions that became a second live subscription of a user who may have only one", |counters| counters.second_live),
     ("provider_drift", "Changes that a sync found, but no webhook announced", |counters| counters.drift),
 ];
 

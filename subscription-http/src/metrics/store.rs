@@ -48,7 +48,11 @@ impl StoreMetrics {
             failures.clone(),
         );
         registry.register("sessions_opened", "Sessions that began", opened.clone());
-        registry.register("sessions_revoked", "Sessions revoked or logged out", revoked.clone());
+        registry.register(
+            "sessions_revoked",
+            "Sessions ended by logout or revocation",
+            revoked.clone(),
+        );
         if let Some(cache) = cache {
             registry.register_collector(Box::new(CacheCollector(cache.clone())));
         }

@@ -22,11 +22,11 @@ type Gauge = (&'static str, &'static str, fn(&SendingState, Timestamp) -> f64);
 
 #[rustfmt::skip] // Keeps each row on one line.
 const GAUGES: [Gauge; 4] = [
-    ("webhook_lag_events", "Events after the cursor of an endpoint", |state, _| number(state.lag_events)),
+    ("webhook_lag_events", "Events after an endpoint's cursor (all up to the cursor are delivered or parked)", |state, _| number(state.lag_events)),
     ("webhook_lag_seconds", "The age of the oldest event that is neither delivered nor parked; 0 if none",
         |state, now| state.waiting_since.map_or(0.0, |at| now.since(at).as_secs_f64())),
-    ("webhook_parked", "Parked events that will be attempted", |state, _| number(state.parked as u64)),
-    ("webhook_stalled", "1 if only the oldest event is attempted", |state, _| f64::from(u8::from(state.is_stalled))),
+    ("webhook_parked", "Parked events (failed, or behind a failed event) that will be attempted", |state, _| number(state.parked as u64)),
+    ("webhook_stalled", "1 if the endpoint keeps failing, so only its oldest event is attempted", |state, _| f64::from(u8::from(state.is_stalled))),
 ];
 
 /// A count as the value of a gauge. A count above `u32::MAX` is shown as `u32::MAX`.

@@ -1,4 +1,4 @@
-//! The codes of problems, each with its status and its meaning to a caller.
+//! The codes of problems (error responses, RFC 9457), each with its HTTP status and its meaning to a caller.
 
 /// A row of the table: the status, the code, and its meaning.
 type Code = (u16, &'static str, &'static str);
@@ -55,8 +55,8 @@ pub(super) static CODES: [Code; 64] = [
     (409, "customer_conflict", "The customer of the payment provider is already bound to another user."),
     (409, "endpoint_limit", "The service already has 100 webhook endpoints, the maximum."),
     (409, "rotation_in_progress", "The previous secret still signs deliveries: wait, or rotate with overlap_hours 0."),
-    (409, "key_missing", "The server key of the endpoint's secret is missing: rotate the secret."),
-    (409, "parked_full", "The endpoint already has 100 parked events, the maximum."),
+    (409, "key_missing", "The server key from which the endpoint's secret is derived is missing: rotate the secret."),
+    (409, "parked_full", "The endpoint already has 100 parked events (they wait to be sent), the maximum."),
     (409, "idempotency_in_progress", "A request with this idempotency key is in progress: try again."),
     (410, "events_forgotten", "Events that the client has not read were deleted: read all records again."),
     (412, "precondition_failed", "The version in If-Match is not the current version of the record: read the record again."),

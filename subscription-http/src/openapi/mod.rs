@@ -81,7 +81,7 @@ fn compose(with: Served<'_>) -> String {
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         }),
         servers: json!([
-            { "url": ".", "description": "The server of this document." },
+            { "url": ".", "description": "The server that sent this document." },
             { "url": "http://127.0.0.1:8080", "description": "A server at the default address." },
         ]),
         tags: areas.iter().filter(|area| is_served(area, with)).map(tag).collect(),

@@ -33,14 +33,14 @@ pub(super) struct Operation {
     pub(super) parameters: Vec<String>,
     /// The name of the schema of the request's body. `None` if the request has no body.
     pub(super) body: Option<String>,
-    /// The responses that are not problems.
+    /// The responses that are not errors.
     pub(super) responses: Vec<Response>,
-    /// The problem codes of the operation, in addition to those that follow from its route.
+    /// The error codes of the operation, in addition to the codes that follow from its route.
     #[serde(default)]
     pub(super) codes: Vec<String>,
 }
 
-/// A response that is not a problem. Its body is JSON of a schema, a text, or empty.
+/// A response that is not an error. Its body is JSON of a schema, a text, or empty.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Response {

@@ -25,7 +25,7 @@ pub(super) fn of(operation: &Operation, route: &Route) -> Value {
         .into()
 }
 
-/// The problem codes of an operation: the codes that follow from the route, and the operation's own.
+/// The error codes of an operation: the codes that follow from the route, and those that `operations.json` lists.
 fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
     let mut all =
         vec!["host_invalid", "header_invalid", "invalid_query", "uri_too_long", "internal"];

@@ -1,5 +1,5 @@
-//! The key file. It holds keys that sign access tokens, server keys for refresh tokens and client keys, and the key
-//! that authenticates cursors.
+//! The key file. It holds keys that sign access tokens, server keys for refresh tokens, portal tokens, client keys and
+//! webhook secrets, and the key that authenticates the cursors of lists.
 //!
 //! The lists `signing` and `server` begin with the next key, which is not used yet. `key rotate` starts to use that key
 //! and creates a new next key. So every instance knows a key for one rotation before the key signs anything, and
@@ -21,7 +21,8 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
-/// The number of old keys of each kind that still verify signatures.
+/// The maximum number of old keys of each kind, which only verify signatures. Server keys that webhook endpoints need
+/// are kept beyond this number.
 const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\
@@ -79,8 +80,9 @@ impl Keys {
         Ok(())
     }
 
-    /// The first id after the newest key's that neither a key nor an endpoint uses; after 255 comes 1. An endpoint may
-    /// name an id whose key is gone: a new key with this id would derive a wrong secret for that endpoint.
+    /// The id for a new server key: the first id after that of the newest key that neither a key nor a webhook endpoint
+    /// uses. After 255 the search continues with 1. An endpoint may use the id of a key that is missing here: a new key
+    /// with this id would derive a wrong secret for that endpoint.
     fn unused_id(&self, named: Option<&BTreeSet<u8>>) -> Result<u8, Failure> {
         let newest = self.server.first().map_or(0, |newest| newest.id);
         let is_free = |id: &u8| {
@@ -90,13 +92,15 @@ impl Keys {
         let mut ids = (newest..=u8::MAX).skip(1).chain(1..=newest);
         ids.find(is_free).ok_or_else(|| {
             Failure::new(
-                "all 255 ids of server keys are in use, because webhook endpoints still need old keys, or cannot be \
-                 read: rotate the secrets of those endpoints, then run `key rotate` again",
+                "all 255 ids of server keys are in use, because webhook endpoints still need old keys, or because the \
+                 endpoints cannot be read: rotate the secrets of the endpoints, or make the database reachable, then \
+                 run `key rotate` again",
             )
         })
     }
 
-    /// True if the next rotation drops an old key, and with it all client keys made under it.
+    /// True if the next rotation drops an old server key. The client keys that were created with this server key then
+    /// stop working.
     pub(crate) fn are_full(&self, named: &BTreeSet<u8>) -> bool {
         self.server.iter().skip(RETIRED_MAX + 1).any(|key| !named.contains(&key.id))
     }
@@ -126,12 +130,13 @@ impl Keys {
         Ok(Some(keys))
     }
 
-    /// Writes the keys to a temporary file in the same folder, so that little can fail when the file is later put in
-    /// place. Only its owner can read the file.
+    /// Writes the keys to a temporary file in the folder of the key file, so that later only a hard link or a rename is
+    /// needed. Only its owner can read the file.
     pub(crate) fn prepare(&self, path: &Path) -> Result<NewKeys, Failure> {
         let text = toml::to_string(self)?;
         let mut beside = path.as_os_str().to_owned();
-        // The id of a process is not enough: in containers that share a volume, all processes may have the same id.
+        // The name is random. The id of the process would not be unique: in containers that share a volume, all
+        // processes may have the same id.
         beside.push(format!(".{}.new", random()?));
         let new = NewKeys { path: path.to_owned(), beside: beside.into() };
         let written = || {
@@ -166,19 +171,20 @@ impl Keys {
     }
 }
 
-/// A key file that is written but not in place yet. Dropping this value deletes the file.
+/// New keys in a temporary file. The key file does not have them yet. Dropping this value deletes the temporary file.
 pub(crate) struct NewKeys {
     path: PathBuf,
     beside: PathBuf,
 }
 
 impl NewKeys {
-    /// Puts the file in place if there is no key file yet, then reads the key file. If several processes do this at the
-    /// same time, all of them get the keys of the first.
+    /// Makes the temporary file the key file if there is no key file yet, then reads the key file. If several processes
+    /// do this at the same time, all of them get the keys of the first.
     pub(crate) fn create(self) -> Result<Keys, Failure> {
         let linked = match std::fs::hard_link(&self.beside, &self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                // Not every file system has hard links.
+                // Not every file system has hard links. A rename works there, but it replaces a key file that another
+                // process has just created.
                 std::fs::rename(&self.beside, &self.path)
             }
             _ => Ok(()),

@@ -26,7 +26,7 @@ const QUEUE_BYTES_KEPT: usize = 64 << 10;
 /// the thread and need its own system call.
 const GATHER: Duration = Duration::from_millis(1);
 
-/// How long the program waits at its end until the queue is written.
+/// The longest time that the program waits at its end for the queue to be written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause after which a write that would have blocked is retried.
@@ -38,7 +38,8 @@ pub(crate) struct Log(Arc<Queue>);
 impl Log {
     /// Starts to log to standard error.
     pub(crate) fn start(level: LevelFilter) -> io::Result<Self> {
-        // The thread has its own file handle: a blocked write through std's handle would hold the lock of that handle.
+        // The thread has its own file handle: a blocked write through std's handle would hold the lock of that handle,
+        // and block all other writes to standard error.
         let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let queue = Arc::new(Queue::default());
         let writing = Arc::clone(&queue);
@@ -47,7 +48,7 @@ impl Log {
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(Arc::clone(&queue))
             .log_internal_errors(false);
-        // At debug and trace level, hyper would log the content of requests.
+        // Other crates log only warnings and errors: at debug and trace level, hyper would log the content of requests.
         let targets = Targets::new()
             .with_target("subscription_http", level)
             .with_target("subscription_core", level)
@@ -75,13 +76,13 @@ impl Drop for Log {
     }
 }
 
-/// The lines that the thread has not written yet.
+/// The lines that the log thread has not written yet.
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// Signals the thread that there are lines.
+    /// Wakes the log thread when there are lines.
     filled: Condvar,
-    /// Signals that the thread has written all lines.
+    /// Signals that the log thread has written all lines.
     emptied: Condvar,
     lost: Arc<AtomicU64>,
 }
@@ -89,7 +90,7 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// True while the thread waits for new lines. Then all earlier lines are written.
+    /// True while the log thread waits for new lines. Then all earlier lines are written.
     idle: bool,
 }
 

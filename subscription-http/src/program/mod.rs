@@ -66,14 +66,14 @@ enum Command {
         /// The file; it must not exist.
         file: PathBuf,
     },
-    /// Read an exported file into an empty database of any kind. With --users any the file may also hold
+    /// Read an exported file into an empty database: SQLite or PostgreSQL. With --users any the file may also hold
     /// subscriptions of users without an account.
     Import {
         /// The exported file.
         file: PathBuf,
-        /// For a move to another database: billing, a clock that was turned and webhook endpoints continue as they
-        /// were. Without this flag, billing is paused until `billing resume`, endpoints are disabled, and the
-        /// machine's clock is used.
+        /// For a move to another database: billing, a manual clock and webhook endpoints continue as they were. Without
+        /// this flag, billing is paused until `billing resume`, endpoints are disabled, and the machine's clock is
+        /// used.
         #[arg(long)]
         as_is: bool,
     },
@@ -90,8 +90,8 @@ enum Command {
     Webhook(WebhookCommand),
     /// Fill an empty database with two years of an invented business, to try things out.
     Demo(Demo),
-    /// Print the OpenAPI document. It has the routes of --self-service, --clock manual, [providers] and [webhooks] only if
-    /// these are set.
+    /// Print the OpenAPI document. It has the routes of optional features (--self-service, --clock manual, --console,
+    /// --portal-url, [providers], [webhooks]) only if the settings enable them.
     Openapi,
     /// Check that the server on this machine, at the port of --listen, is ready, and fail if it is not: for the health
     /// check of a container without a shell.
@@ -107,8 +107,8 @@ enum Command {
 
 #[derive(Subcommand)]
 enum KeyCommand {
-    /// Start to use the next keys and create new next keys, or create the key file if it does not exist.
-    /// Restart every instance afterwards.
+    /// Start to use the next keys, which the key file already has, and create new next keys. If the key file does not
+    /// exist, create it. Restart every instance afterwards.
     Rotate {
         /// Do nothing if there is a key file.
         #[arg(long)]
@@ -216,7 +216,8 @@ impl Program {
                     "subscription-http",
                     &mut script,
                 );
-                // Two names for one command, because of the hyphen in `subscription-http`: clap-rs/clap#6421.
+                // The script has two names for one command, because of the hyphen in `subscription-http`
+                // (clap-rs/clap#6421). The replacement makes them equal.
                 let script = String::from_utf8_lossy(&script);
                 print(&script.replace("subscription__subcmd__http", "subscription__http"));
                 Ok(())
@@ -230,8 +231,8 @@ impl Program {
     }
 }
 
-/// The command line. Every setting can also stand after a command, and no setting is required there. The help of a
-/// command shows only two settings.
+/// The definition of the command line. Every setting may also be given after a command, and clap requires none of them.
+/// If `is_for_command` is true, the help shows only two of the settings.
 fn command_line(is_for_command: bool) -> clap::Command {
     Program::command().mut_subcommands(with_reference).mut_args(|setting| {
         let is_shown = matches!(setting.get_id().as_str(), "config" | "database");
@@ -274,7 +275,7 @@ async fn rotate(settings: &Settings, if_missing: bool) -> Result<(), Failure> {
     if keys.are_full(&named) {
         print(
             "the next rotation drops the oldest server key: first run subscription-http client \
-             rotate-key for the clients whose keys need it",
+             rotate-key for the clients whose keys were created with that server key",
         );
     }
     Ok(())

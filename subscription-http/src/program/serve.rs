@@ -25,10 +25,11 @@ use super::signals::Signals;
 use super::webhooks::WebhookJob;
 use super::{Failure, print};
 
-/// Open files reserved for everything but connections from callers and to the database.
+/// The number of open files reserved for everything except connections from callers, connections to the database and
+/// worker threads.
 const FILES_RESERVED: usize = 64;
 
-/// Open files that each worker thread needs for itself.
+/// The number of open files that each worker thread needs for itself.
 const FILES_PER_WORKER: usize = 4;
 
 pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure> {
@@ -131,7 +132,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Runs the servers until the stop.
+    /// Runs the servers until the process must stop.
     async fn run(self, stopped: impl Future<Output = ()> + Send, stop: &Stop) {
         let until = async |server: Option<Server>| match server {
             Some(server) => server.run(async { stop.wait().await }).await,
@@ -213,18 +214,18 @@ fn limits(settings: &Settings) -> Limits {
     limits.with_connections(limits.connections.min(most))
 }
 
-/// Logs a warning for each active plan, of the first 200, whose subscriptions are possibly not billed: it has a price,
-/// but no currency and no product or variant of a provider.
+/// Reads the first 200 plans, and logs a warning for each active plan whose subscriptions are possibly not billed: the
+/// plan has a price, but no currency and no product or variant of a provider.
 async fn log_unbilled_plans(service: &SubscriptionService) {
     let query = PlanQuery::default().with_limit(PageLimit::MAX);
-    // A database that cannot be reached yet has its own warning.
+    // An error is ignored here: another warning reports a database that cannot be reached yet.
     for plan in service.plans(query).await.into_iter().flat_map(|page| page.items) {
         let is_mapped = plan.product_id.is_some() || !plan.variants.is_empty();
         if plan.is_active && plan.currency.is_none() && !is_mapped && !plan.price.is_zero() {
             let plan = plan.slug.as_str();
             tracing::warn!(
                 plan,
-                "the plan has no currency: by default its subscriptions are neither renewed nor ended"
+                "the plan has no currency: by default, the server does not renew or end subscriptions to it"
             );
         }
     }

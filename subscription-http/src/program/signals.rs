@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for a signal to stop.
+/// Waits for a signal that stops the process.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -105,7 +105,7 @@ impl Activity {
         } else if self.unsent.load(Relaxed) {
             Phase::Sending
         } else if self.receiving.load(Relaxed) && !self.is_http2.load(Relaxed) {
-            // HTTP/2 also has frames that begin no request, such as a ping.
+            // HTTP/2 is left out: bytes that were received may be a frame that begins no request, such as a ping.
             Phase::Receiving
         } else {
             Phase::Idle

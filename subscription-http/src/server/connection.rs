@@ -30,7 +30,7 @@ use crate::api::input::bounds::BODY_BYTES_MAX;
 /// until they see that it is closed, and not all proxies retry.
 const LAST_REQUEST: Duration = Duration::from_millis(50);
 
-/// The smallest buffer that hyper accepts.
+/// The smallest buffer that hyper accepts for a request head, in bytes.
 const HEAD_BYTES_MIN: usize = 8_192;
 
 /// HTTP/2: the maximum number of concurrent requests of one connection.
@@ -60,7 +60,7 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS_MAX)
-        // hyper's defaults for each connection, a megabyte and 400 KiB, are meant for files.
+        // hyper's defaults, receive windows of a megabyte and a send buffer of 400 KiB, are meant for files.
         .initial_stream_window_size(body_bytes)
         .initial_connection_window_size(body_bytes.saturating_mul(4))
         .max_send_buf_size(SEND_BYTES)
@@ -106,7 +106,8 @@ impl Connection {
             let mut look = pin!(sleep(limits.look_every()));
             loop {
                 tokio::select! {
-                    // hyper is polled last, because it may use up the time slice of the task.
+                    // hyper is polled last, because it may use up the time slice of the task, and then the timer would
+                    // not be checked.
                     biased;
                     () = look.as_mut() => {
                         let (phase, lasts) = timer.look(&activity);
@@ -134,7 +135,8 @@ impl Connection {
                     }
                     _ = stop.as_mut(), if !stopping => {
                         stopping = true;
-                        // A request head that is not complete must not use up the time that requests in flight have.
+                        // An incomplete request head must not use up the whole time that the server still waits for
+                        // requests in flight.
                         limits = limits.at_most(limits.drain_timeout / 2);
                         look.as_mut().reset(Instant::now() + LAST_REQUEST);
                     }

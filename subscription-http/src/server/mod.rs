@@ -107,7 +107,8 @@ impl Server {
         Ok(Self::on(api, Self::listener(address)?, limits))
     }
 
-    /// A listener for [`Server::on`]. From now on it queues connections. Call this on a Tokio runtime.
+    /// Creates a listener for [`Server::on`]. From this call on, the system queues connections to the address. Call
+    /// this on a Tokio runtime.
     pub fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;

@@ -45,13 +45,14 @@ impl Workers {
                 // This call does not wait for blocking tasks, such as the look-up of a name.
                 runtime.shutdown_background();
             })?);
-            let handle = told.recv().map_err(|_| io::Error::other("a thread ended at once"))??;
+            let handle =
+                told.recv().map_err(|_| io::Error::other("a worker thread ended at startup"))??;
             workers.handles.push(handle);
         }
         Ok(workers)
     }
 
-    /// The runtime for the next connection, in turn.
+    /// The runtime for the next connection. The threads take turns.
     pub(super) fn next(&mut self) -> Handle {
         let handle = self.handles.get(self.next).or_else(|| self.handles.first());
         self.next = (self.next + 1) % self.handles.len().max(1);
@@ -63,7 +64,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         drop(self.ended.take());
         for thread in self.threads.drain(..) {
-            // The panic hook has already logged a panic.
+            // The result is ignored: if the thread panicked, the panic hook has already logged it.
             thread.join().ok();
         }
     }

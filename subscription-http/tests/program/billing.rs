@@ -334,7 +334,7 @@ fn an_import_pauses_the_billing_until_it_is_resumed() {
 
     let told = said(&there, &["import", &file]);
 
-    assert!(told.contains("the clock of the exported database was turned"), "{told}");
+    assert!(told.contains("the exported database had a manual clock"), "{told}");
     assert!(told.contains("billing is paused"), "{told}");
     let told = said(&there, &["billing", "status"]);
     assert!(told.starts_with("billing is paused: "), "{told}");

@@ -208,7 +208,7 @@ fn two_listeners_need_two_addresses() {
     for (flags, told) in [
         (
             vec!["--listen", "127.0.0.1:9", "--console", "127.0.0.1:9"],
-            "--listen and --console are both 127.0.0.1:9: set --console to on to use the address of --listen",
+            "--listen and --console are both 127.0.0.1:9: use --console on to share the address of --listen",
         ),
         (
             vec!["--metrics-listen", "127.0.0.1:9", "--console", "localhost:9"],

@@ -199,7 +199,7 @@ fn a_stand_in_for_the_api_is_refused_in_production() {
     let errors = refused(&text, |_| {});
 
     assert!(
-        errors.contains("providers.stripe.api_base is for tests in development mode"),
+        errors.contains("providers.stripe.api_base is allowed only in development mode"),
         "{errors}"
     );
 }

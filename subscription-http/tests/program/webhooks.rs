@@ -21,7 +21,7 @@ fn all_faults_of_the_settings_are_reported_at_once() {
     for part in [
         "[webhooks] cannot be used",
         "webhooks.enabled must be true or false",
-        "webhooks.allow: 10.0.0.1/8 has bits after its prefix: 10.0.0.0/8",
+        "webhooks.allow: 10.0.0.1/8 has bits after its prefix: did you mean 10.0.0.0/8?",
         "webhooks.allow: here is not a network such as",
         "webhooks.allow: 7 is not a network",
         "webhooks.deny must be a list of networks",

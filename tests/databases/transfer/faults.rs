@@ -138,7 +138,7 @@ async fn all_at_once(store: &impl Movable) {
         "line 3: user_id is not the id of a user in the file: a file with users must have the user of each live subscription",
         "line 4: amount must be more than 0",
         "line 6: user_id is not the id of a user in the file",
-        "line 15: sequence must not be greater than feed in line 1",
+        "line 15: sequence must not exceed the number feed in line 1",
     ];
     assert_eq!(faults(&refused), expected);
     let text = refused.to_string();
@@ -209,8 +209,8 @@ fn of_subscriptions() -> Vec<Case> {
 }
 
 fn of_discounts() -> Vec<Case> {
-    let unsound = "line 3: discount must fit the currency, and its periods must be null or 1 to 120, not fewer than used";
-    let unbilled = "line 3: discount is only for a subscription that the clock bills";
+    let unsound = "line 3: discount must fit the currency; discount.periods must be null, or 1 to 120 and not below the periods used";
+    let unbilled = "line 3: discount is only for a subscription whose managed_by is clock";
     [
         ("clock", discounted("3", "1.00", 4), unsound),
         ("clock", discounted("121", "1", 0), unsound),
@@ -257,7 +257,7 @@ fn of_others() -> Vec<Case> {
     vec![
         (
             vec![(USER, "email_key", json!("other@example.com"))],
-            "line 5: email_key is not the key of email: was this line edited?",
+            "line 5: email_key does not match email: was this line edited?",
         ),
         (
             vec![public.clone(), scopes(json!(["payments:write"])), (CLIENT, "keys", json!([]))],
@@ -276,7 +276,10 @@ fn of_others() -> Vec<Case> {
             vec![(FIRST_EVENT, "sequence", json!(0))],
             "line 10: sequence must rise from event to event",
         ),
-        (vec![(1, "feed", json!(3))], "line 13: sequence must not be greater than feed in line 1"),
+        (
+            vec![(1, "feed", json!(3))],
+            "line 13: sequence must not exceed the number feed in line 1",
+        ),
     ]
 }
 
@@ -299,7 +302,8 @@ async fn each_rule_is_checked() {
     };
     let file = with(&home.file, &[(ANSWER, "operation", json!(other))]);
     let refused = store.move_in(file.as_bytes()).await.unwrap_err();
-    let expected = format!("line 8: operation {other} has a result of another kind");
+    let expected =
+        format!("line 8: operation {other} stores the wrong kind of record as its result");
     assert_eq!(faults(&refused)[0], expected, "{refused}");
 }
 

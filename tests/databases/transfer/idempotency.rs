@@ -134,7 +134,9 @@ async fn a_result_must_be_one_that_its_operation_returns() {
             match away.move_in(&home.moved_out().await).await {
                 Ok(_) => accepted.push((operation.as_str(), result.clone())),
                 Err(refused) => {
-                    let story = format!("operation {operation} has a result of another kind");
+                    let story = format!(
+                        "operation {operation} stores the wrong kind of record as its result"
+                    );
                     assert!(refused.to_string().contains(&story), "{refused}");
                 }
             }

@@ -106,7 +106,7 @@ async fn refusals(store: &impl Movable) {
     let differs = "the file was changed: its SHA-256 differs";
     assert_eq!(faults(&refused(&altered).await), [format!("line {}: {differs}", end + 1)]);
     let more = refused(&format!("{file}{{}}\n")).await;
-    assert_first(&more, &format!("line {}: the file has more lines after its end", end + 2));
+    assert_first(&more, &format!("line {}: more lines follow the end of the export", end + 2));
 
     let fewer = refused(&forged(&file, |lines| drop(lines.remove(45)))).await;
     let expected = format!("line {end}: the file has 19 payments, but its last line counts 20");

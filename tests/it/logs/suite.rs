@@ -76,7 +76,7 @@ const LINES: [(&str, &str); 17] = [
     ("subscription_http::server", "connection refused: too many from this address"),
     ("auth::sessions", "a refresh token was used twice"),
     ("auth::sessions", "a genuine refresh token is newer than its session"),
-    ("api::fetch", "reads from the payment provider fail"),
+    ("api::fetch", "reading from the payment provider fails"),
     ("queue::ended", "a webhook delivery failed"),
     ("queue::ended", "a webhook endpoint is stalled"),
     ("queue::ended", "a webhook endpoint is disabled"),

@@ -21,7 +21,7 @@ const PROMISE: [(&str, &[&str]); 7] = [
         ],
     ),
     (
-        "An event is given up only after ten tries over 75 hours while the endpoint accepts other events; then it is listed and can be sent again.",
+        "An event is given up only after ten tries over 75 hours, not counting tries while the endpoint is stalled because five events in a row failed; then it is listed and can be sent again.",
         &[
             "an_event_is_given_up_after_ten_tries_and_its_record_continues",
             "an_event_that_was_given_up_is_sent_again_with_ten_new_tries",

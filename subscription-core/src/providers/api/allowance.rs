@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::providers::ProviderKind;
 use crate::values::{Timestamp, locked};
 
-/// The number of reads that are allowed in each span of time. All of them may be used at once. Each used read is
-/// available again after its share of the span.
+/// A number of reads that are allowed in each span of time. All reads of a span may be used at once. After that, they
+/// become available again one by one, evenly over the length of the span.
 #[derive(Debug)]
 pub struct Allowance {
     per: Duration,
@@ -25,9 +25,10 @@ impl Allowance {
 
     /// The allowance of a provider: 200 reads per minute at Lemon Squeezy, 20 reads per second at Stripe.
     ///
-    /// The spans are shorter than a minute and a second, because the first span allows twice the reads: those that are
-    /// available, and those that become available again. So at most 250 reads fall in one minute (Lemon Squeezy allows
-    /// 300), and at most 25 in one second (the limit of Stripe for test data).
+    /// The allowances are 50 reads per 15 seconds and 5 reads per 250 milliseconds. The spans are this short because
+    /// the first span can have twice its number of reads: those that are available at its start, and those that become
+    /// available again during the span. So at most 250 reads fall in one minute (Lemon Squeezy allows 300), and at most
+    /// 25 in one second (the limit of Stripe for test data).
     pub fn of(kind: ProviderKind) -> Self {
         match kind {
             ProviderKind::Stripe => Self::new(Duration::from_millis(250), 5),

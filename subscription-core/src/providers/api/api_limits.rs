@@ -11,10 +11,10 @@ use crate::values::{Timestamp, locked};
 
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
-/// How often the log says that reads fail.
+/// While reads of a source fail, the failure is logged once in this time.
 const LOGGED_EVERY: Duration = Duration::from_hours(1);
 const OBJECT_EVERY: Duration = Duration::from_secs(1);
-/// The number of stored fetches at which the old ones are removed from memory.
+/// When the times of this many fetches are in memory, those that are older than `OBJECT_EVERY` are removed.
 const FETCHED_MAX: usize = 4_096;
 
 /// The limits of one source's reads in this process.
@@ -34,12 +34,13 @@ struct Memory {
     logged_at: Option<Timestamp>,
 }
 
-/// The place of a read in an observation.
+/// The place of a read among the reads that one observation of an object makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadOrder {
     /// The first read. It waits for the allowance.
     First,
-    /// A later read. It does not wait for the allowance, because the first read would then be wasted.
+    /// A later read. It does not wait for the allowance. If it waited, the observation would begin again later, and
+    /// would repeat the first read.
     Later,
 }
 

@@ -1,4 +1,5 @@
-//! Reads from a provider's API within the limits of its source, and finds the objects that other objects lead to.
+//! Reads from a provider's API within the limits of its source, and finds the subscription or invoice that another
+//! object leads to.
 
 use serde_json::Value;
 
@@ -25,7 +26,7 @@ impl Account {
         if let Err(error) = &read
             && self.api_limits.is_to_log(now)
         {
-            tracing::warn!(source = %self.source.name, ?error, "reads from the payment provider fail");
+            tracing::warn!(source = %self.source.name, ?error, "reading from the payment provider fails");
         }
         let (outcome, result) = match read {
             Ok(answer) => {

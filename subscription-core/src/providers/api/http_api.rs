@@ -17,12 +17,12 @@ use crate::providers::{ObjectId, ObjectKind, ObjectList, ProviderKind};
 /// The largest response that is read: 4 MiB.
 const ANSWER_BYTES_MAX: usize = 4_194_304;
 
-/// The longest wait that is accepted from a provider.
+/// The longest delay that a provider can request with `Retry-After`. A longer delay is reduced to this time.
 const WAIT_MAX: Duration = Duration::from_hours(1);
 
 /// The API of a provider, read over HTTP.
 ///
-/// The host is fixed: an address in a response is never followed.
+/// All requests go to one fixed host. A URL in a response is never used for a request.
 #[derive(Debug, Clone)]
 pub struct HttpProviderApi {
     kind: ProviderKind,

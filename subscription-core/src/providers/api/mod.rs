@@ -33,13 +33,14 @@ pub trait ProviderApi: Send + Sync + fmt::Debug {
 pub struct ApiPage {
     /// The objects.
     pub items: Vec<Value>,
-    /// The place of the next page; `None` if this page is the last.
+    /// The position of the next page, for the argument `after` of [`ProviderApi::page`]; `None` if this page is the
+    /// last.
     pub next: Option<Box<str>>,
-    /// The number of objects on all pages, if the provider says.
+    /// The number of objects on all pages; `None` if it is not known.
     pub total: Option<u64>,
 }
 
-/// A read that failed. The error behind it never shows the API key.
+/// The reason why a read failed. The text of the underlying error never contains the API key.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiFailed {
     /// The provider is out of reach, too slow or limits the rate: 429, 5xx, time-outs, responses that are too large.

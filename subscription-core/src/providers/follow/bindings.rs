@@ -88,7 +88,8 @@ impl Providers {
         Ok(Stored { version, due_at: None, body })
     }
 
-    /// Makes the events due that wait for the users of these customers. `decided` is the user that a caller has named.
+    /// Makes the events due that wait for the users of these customers. `decided` is the user that a caller has named
+    /// for them; `None` if no caller has.
     pub(crate) async fn wake(
         &self,
         source: &Slug,
@@ -99,7 +100,7 @@ impl Providers {
             let Some(label) = EventStatus::waiting(reason).label() else { continue };
             let query = DocumentQuery::new(EVENTS, DocumentFilter::Label(label));
             let mut query = query.with_limit(PageLimit::MAX);
-            // Page by page: there is no limit to the events that wait.
+            // The events are read page by page, because any number of events may wait.
             loop {
                 let page = self.store().list_as::<Document>(query.clone()).await?;
                 let mut waiting = Vec::new();

@@ -107,7 +107,7 @@ pub(crate) fn payment(found: &FoundPayment, period: Option<ObservedPeriod>) -> O
     }
 }
 
-/// The period of the payment of an order.
+/// The period that the payment of an order pays for. It has no end.
 pub(crate) fn period_of_order(order: &FoundOrder, value: Amount) -> ObservedPeriod {
     ObservedPeriod {
         kind: PaymentKind::Initial,
@@ -118,8 +118,8 @@ pub(crate) fn period_of_order(order: &FoundOrder, value: Amount) -> ObservedPeri
     }
 }
 
-/// The period that a payment of an invoice pays for. `None` if the invoice names no period of the subscription's plan,
-/// or if its purpose is unknown.
+/// The period that a payment of an invoice pays for. `None` if the purpose of the invoice is unknown, or if the invoice
+/// names no period of the subscription's plan.
 pub(crate) fn period(
     invoice: &FoundInvoice,
     payment: &FoundPayment,

@@ -15,21 +15,21 @@ use crate::providers::{ObjectId, ObjectRef, ProviderEvent};
 use crate::store::Stored;
 use crate::values::{Timestamp, Version, locked};
 
-/// An event that an observation settles, with the version of its document.
+/// An event to which an observation gives a new status, with the version of the event's document in the store.
 pub(crate) type StoredEvent = Stored<ProviderEvent>;
 
-/// An object to observe.
+/// An object to observe: to read from the provider and to copy to our records.
 #[derive(Debug)]
 pub(crate) struct Observation<'a> {
     pub(crate) account: &'a Account,
     /// A subscription, an invoice or an order.
     pub(crate) object: ObjectRef,
-    /// The events that the observation settles. A new event is stored only if it is still open or has failed
-    /// afterwards.
+    /// The events to which the observation gives a new status. An event that is not stored yet is stored only if it is
+    /// pending, is waiting or has failed afterwards.
     pub(crate) stored_events: Vec<StoredEvent>,
     pub(crate) claims: UserClaims,
-    /// The object as a page of a sync shows it. The object is fetched again if it has a link, and if something differs
-    /// or a stored event is settled.
+    /// The object as a page of a sync shows it; `None` if it must be fetched. An object that has a link is fetched
+    /// again if it differs from our records, or if one of the events is stored.
     pub(crate) shown: Option<Value>,
     /// True if the link is not written when nothing else changes. Only a sync may set this.
     pub(crate) skips_same: bool,
@@ -37,14 +37,16 @@ pub(crate) struct Observation<'a> {
     pub(crate) dry_run: bool,
     /// The place of the next read in the observation: the first read, or a later one.
     pub(crate) read_order: ReadOrder,
-    /// The plans as a round of events has read them; `None` if they must be read.
+    /// All plans, if the round has read them already; `None` if they must be read.
     pub(crate) plans: Option<AllPlans>,
-    /// The round of events that the observation belongs to; `None` if it belongs to none.
+    /// The round (the call of [`Providers::advance`](crate::providers::Providers::advance)) that the observation
+    /// belongs to; `None` if a caller or a sync requested the observation.
     pub(crate) round: Option<&'a Round>,
 }
 
 impl<'a> Observation<'a> {
-    /// The observation of an object for events. Its claims have the users that these events name.
+    /// An observation (a read of an object at the provider) for the events that are about this object. Its `claims` are
+    /// the users that these events name.
     pub(crate) fn of(
         account: &'a Account,
         object: ObjectRef,
@@ -89,7 +91,7 @@ impl<'a> Observation<'a> {
 /// One try of an observation.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// The link, as it was read before the object was fetched.
+    /// The link of the object to our record, as it was read before the object was fetched; `None` if there was no link.
     pub(crate) link: Option<Stored<Link>>,
     pub(crate) now: Timestamp,
     pub(crate) read_order: ReadOrder,
@@ -99,7 +101,8 @@ pub(crate) struct Attempt {
 #[derive(Debug)]
 pub(crate) struct Round {
     pub(crate) plans: AllPlans,
-    /// The customers whose waiting events are made due after the observations, all at once.
+    /// The customers whose events may have waited for a user who is known now. These events are made due together,
+    /// after all observations.
     pub(crate) bound: Mutex<BTreeSet<ObjectId>>,
 }
 

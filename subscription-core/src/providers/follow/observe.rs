@@ -1,4 +1,5 @@
-//! `observe`: reads the link of an object, fetches the object, decides, and commits.
+//! `observe`: reads the link of an object to our record, fetches the object, decides which records to write, and
+//! commits them.
 //!
 //! Every commit writes the link at the version after the one that was read before the fetch. So of two
 //! observations, the one that is committed later has also fetched later: old state never overwrites new state.
@@ -61,8 +62,8 @@ impl Providers {
                 }
                 Err(interrupted) => return Err(interrupted),
             };
-            // The page of a sync may show a state from before the link was read. So the object is fetched again if
-            // something differs, or if a stored event is settled together with the link.
+            // The page of a sync may show a state from before the link was read. So the object is fetched again if it
+            // differs from our records, or if a stored event must be written together with the link.
             let writes = outcome.status != EventStatus::SAME || of.has_stored();
             if is_shown && is_linked && writes {
                 continue;
@@ -114,7 +115,8 @@ impl Providers {
             return Ok(outcome);
         }
         let now = self.now();
-        // Other events of the customer may wait for the binding, or for the user that a caller has named.
+        // If this commit binds the customer to a user, or if a caller has named the user, other events of the customer
+        // that wait for a user must become due.
         let binds = |decision: &Decision| decision.binding.is_some() || of.claims.decided.is_some();
         let mut binds = decision.as_ref().is_some_and(binds);
         let mut changes = ChangeSet::default();
@@ -155,7 +157,8 @@ impl Providers {
         Ok(outcome)
     }
 
-    /// The change set of a decision. If a record breaks a rule of its kind, the error is [`Interrupted::Settled`].
+    /// The change set of a decision. If a value is invalid for our record, the error is [`Interrupted::Settled`], and
+    /// the events have failed.
     async fn changes(
         &self,
         of: &Observation<'_>,
@@ -165,11 +168,12 @@ impl Providers {
         let Decision { outcome, subscription, payments, plan, links, binding } = decision;
         let mut changes = ChangeSet::default();
         changes.writes.extend(links.into_iter().chain(binding).map(Record::from));
-        // The plan may have been read before the fetch, and may have changed since.
+        // The plan may have been read before the fetch, and may have changed since. Then this guard makes the commit
+        // fail.
         changes.guards.extend(plan.as_deref().map(unchanged));
         let service = self.service.by(Actor::Provider(of.account.source.name.clone()));
         match service.observed_changes(subscription, payments, changes, now).await {
-            // The plan or the account is gone since it was read.
+            // The plan or the user's account has been deleted since it was read, or the account is being deleted.
             Err(Error::Conflict(_)) => Err(Interrupted::Lost),
             Err(Error::Invalid(faults)) => {
                 let field = faults.iter().next().map_or("", |fault| &*fault.field);
@@ -184,7 +188,8 @@ impl Providers {
         }
     }
 
-    /// Makes events due that wait for the customer of an object, if the commit may have bound the customer.
+    /// Makes the events due that wait for the user of the object's customer, if the customer may be bound to a user
+    /// now.
     async fn wake_others(
         &self,
         of: &Observation<'_>,
@@ -208,7 +213,7 @@ impl Providers {
     }
 
     /// Reads the events of an observation again, and removes the plans, so that the next try reads them. Events that
-    /// another worker has settled are left out.
+    /// another worker has finished or deleted are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
         of.plans = None;
         for mut stored_event in std::mem::take(&mut of.stored_events) {
@@ -228,7 +233,7 @@ impl Providers {
     }
 }
 
-/// The guard that a plan is not changed before the commit.
+/// The guard that makes a commit fail if the plan was changed after it was read.
 fn unchanged(plan: &Plan) -> Guard {
     Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }
 }

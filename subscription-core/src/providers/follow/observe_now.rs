@@ -16,9 +16,10 @@ use crate::values::{Slug, UserId};
 /// The result of [`Providers::observe_now`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ObservedNow {
-    /// The subscription follows its provider.
+    /// The subscription in this service. It has the state of the object at the provider now.
     Subscription(Arc<Subscription>),
-    /// The event has made no subscription, or not yet: its status says why.
+    /// The object has no subscription in this service, or not yet: the status of its event says why. A dry run of
+    /// [`Providers::sync_object`] returns only the status.
     EventStatus(EventStatus),
     /// Too many observations were requested: the caller must wait for this time.
     Limited(Duration),
@@ -48,7 +49,7 @@ impl Providers {
         self.shown(&outcome).await
     }
 
-    /// Observes the object of an event again, whatever its state, and returns the event.
+    /// Observes the object of an event again, whatever the state of the event is, and returns the event.
     pub async fn replay(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
         let key = DocumentKey { collection: EVENTS, id: id.clone() };
         let stored_event: Option<StoredEvent> = Stored::load(self.store(), &key).await?;
@@ -81,7 +82,7 @@ impl Providers {
         Ok(status.into())
     }
 
-    /// The subscription of an observation, if it follows its provider.
+    /// The subscription that an observation has updated or found unchanged; otherwise the status of its event.
     pub(crate) async fn shown(&self, outcome: &EventOutcome) -> Result<ObservedNow, Error> {
         match outcome.subscription_id {
             Some(id) if matches!(outcome.status, EventStatus::APPLIED | EventStatus::SAME) => {

@@ -6,15 +6,15 @@ use crate::providers::{EventStatus, FoundObject, ObjectId, ObjectRef, Unmapped};
 use crate::store::StoreError;
 use crate::values::{SubscriptionId, Timestamp};
 
-/// The outcome of the events of an object.
+/// The outcome of an observation of an object, for the events of the object.
 #[derive(Debug, Clone)]
 pub(crate) struct EventOutcome {
     pub(crate) status: EventStatus,
-    /// The place in the object that cannot be read.
+    /// The JSON path of the value in the object that cannot be read; `None` if all values were read.
     pub(crate) path: Option<Box<str>>,
     pub(crate) customer: Option<ObjectId>,
     pub(crate) subscription_id: Option<SubscriptionId>,
-    /// True if the object had no link before.
+    /// True if the object had no link to a record before the observation.
     pub(crate) is_new: bool,
 }
 
@@ -27,13 +27,14 @@ impl From<EventStatus> for EventOutcome {
 /// The reason why an observation does not write the records of its object.
 #[derive(Debug)]
 pub(crate) enum Interrupted {
-    /// The object changes no record, and its events have this outcome.
+    /// No record is written for the object, and its events get this outcome.
     Settled(EventOutcome),
-    /// The object cannot be read now.
+    /// The object cannot be read now: reads of the source are paused after a failure, or the rate limit delays the
+    /// read.
     RetryAt(Held),
     /// Other writers committed first: at this try, or at each try of an observation.
     Lost,
-    /// This subscription must be observed first.
+    /// The object is an invoice, and this subscription of the invoice must be observed before it.
     NeedsFirst(ObjectRef),
     /// The store failed.
     Store(Error),

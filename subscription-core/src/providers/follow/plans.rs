@@ -1,4 +1,5 @@
-//! The plan that a provider's price, variant or product stands for. Only the function that reads the plans is not pure.
+//! The plan that a provider's price, variant or product stands for. All functions are pure, except the one that reads
+//! the plans from the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +41,8 @@ impl Plans<'_> {
         }
     }
 
-    /// The item of a subscription that is followed, and its plan. If the items belong to several plans, the error is
-    /// [`Reason::AmbiguousPlan`].
+    /// The first item of a subscription that belongs to a plan, and this plan. Only this item is copied to our record.
+    /// Items without a plan are ignored. If the items belong to several plans, the error is [`Reason::AmbiguousPlan`].
     pub(crate) fn of_items<'i>(
         &self,
         items: &'i [FoundItem],

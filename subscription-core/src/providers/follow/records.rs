@@ -22,7 +22,7 @@ use crate::store::{Document, StoreExt as _, Stored, UniqueValue};
 use crate::subscriptions::{ManagedBy, ObservedSubscription, Subscription, SubscriptionStatus};
 use crate::values::{ExternalId, PaymentId, SubscriptionId, Timestamp, Version};
 
-/// How long after the payment of an invoice the list of payments may still lack this payment.
+/// For this time after an invoice was paid, the provider's list of payments may not have the payment yet.
 const LISTED_AFTER: Duration = Duration::from_mins(5);
 
 /// The records to write for an object.
@@ -31,17 +31,18 @@ pub(crate) struct Decision {
     pub(crate) outcome: EventOutcome,
     pub(crate) subscription: Followed<Subscription>,
     pub(crate) payments: Vec<Followed<Payment>>,
-    /// The plan by which the records were decided. The commit fails if this plan has changed.
+    /// The plan from which values of the records were taken. The commit fails if this plan has changed. `None` if no
+    /// record that is written depends on a plan.
     pub(crate) plan: Option<Arc<Plan>>,
     /// The links to write.
     pub(crate) links: Vec<Document>,
-    /// The binding of the customer, if it is new.
+    /// The document that binds the customer to a user, if the customer was not bound before.
     pub(crate) binding: Option<Document>,
 }
 
 impl Providers {
-    /// Decides the records of an observation. `shown` is the object as a page has shown it; `None` if it must be
-    /// fetched.
+    /// Decides which records an observation writes. `shown` is the object as a page of a sync has shown it; `None` if
+    /// it must be fetched.
     pub(crate) async fn decide(
         &self,
         of: &Observation<'_>,
@@ -52,8 +53,8 @@ impl Providers {
             Some(value) => value,
             None => of.account.fetch(&of.object, attempt.now, attempt.read_order).await?,
         };
-        // The object may have ended while it was fetched, and its end must not be later than the time of the
-        // observation.
+        // The time is read again after the fetch: a subscription may have ended during the fetch, and its end must not
+        // be later than the time of the observation.
         attempt.now = self.now();
         match of.account.map(&of.object, &value)? {
             Finding::Subscription(found) => self.decide_subscription(of, attempt, &found).await,
@@ -99,7 +100,7 @@ impl Providers {
         let mut plans = self.plans(of).await?;
         let is_mapped = plans.of(&order.sold) != Err(Reason::UnknownPlan);
         // Anybody can place an order that costs nothing under the address of somebody else. So only a paid order binds
-        // its customer.
+        // its customer to a user.
         let is_paid = order.payment.is_some() && order.status == SubscriptionStatus::Active;
         plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
         let plan = match plans.of(&order.sold) {
@@ -122,8 +123,8 @@ impl Providers {
         Ok(decision)
     }
 
-    /// Decides an order that makes no record. It only binds its customer, if it is the purchase of a plan and its user
-    /// is known.
+    /// Decides an order for which no subscription is created. The order only binds its customer to a user, if
+    /// `is_purchase` is true (a plan was bought and paid) and the user is known.
     async fn bind_by_order(
         &self,
         of: &Observation<'_>,
@@ -151,8 +152,8 @@ impl Providers {
         attempt: &Attempt,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Interrupted> {
-        // If a payment were made from the invoice itself now, it would remain beside the payment that the list has
-        // later.
+        // The provider's list may not have the payment yet. If a payment were created from the invoice itself now,
+        // there would be two payments once the list has it.
         if invoice.unlisted_since.is_some_and(|at| attempt.now.since(at) < LISTED_AFTER) {
             return Err(EventStatus::waiting(Reason::NotFound).into());
         }
@@ -222,7 +223,8 @@ impl Providers {
         Ok(decide::record_of(attempt.link.as_ref().map(|link| &link.body), linked, by_id)?)
     }
 
-    /// The decision for a subscription: an existing record follows it, and otherwise a record is made for its owner.
+    /// The decision for a subscription or an order. An existing record gets the observed state. Otherwise a new record
+    /// is created for the owner.
     async fn follow(
         &self,
         of: &Observation<'_>,
@@ -254,7 +256,8 @@ impl Providers {
         }
         unnamed &= claims.decided.is_none();
         let mut users = claims.users.iter().chain(&object.user_id);
-        // The record was made before an event named a user. A record is never moved to another user.
+        // When the record was created, nothing named a user. Now another user than the owner is named. A record is
+        // never moved to another user, so a caller must resolve the conflict.
         if unnamed
             && let Some(before) = &before
             && users.any(|user| *user != before.user_id)
@@ -267,8 +270,8 @@ impl Providers {
         Ok(decision)
     }
 
-    /// Adds a payment to a decision. A payment that was mirrored before retains its period, because it was paid for
-    /// that period.
+    /// Adds a payment to a decision. A payment that was copied from the provider before keeps its period, because it
+    /// was paid for that period.
     async fn follow_payment(
         &self,
         decision: &mut Decision,
@@ -322,7 +325,7 @@ impl Attempt {
         }
     }
 
-    /// The link after this observation.
+    /// The document of the link, as this observation writes it.
     fn next_link(
         &self,
         of: &Observation<'_>,

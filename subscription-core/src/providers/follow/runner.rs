@@ -22,11 +22,12 @@ use crate::store::{
 use crate::values::{Slug, Timestamp};
 
 /// The number of observations of one source that run at once. It is large, because a store can write the change sets of
-/// several callers together. The limits of the source still hold reads back.
+/// several callers together. The rate limit of the source still delays the reads.
 const AT_ONCE: usize = 384;
-/// The largest number of events that one call reads, including those that are held back.
+/// The number of events after which one call of `advance` reads no further page of events. Events that must still wait
+/// are counted too.
 const SCANNED_MAX: usize = 5_000;
-/// The largest number of events that one observation settles. A change set has room for these events and the records.
+/// The largest number of events for which one observation is made. These events and the records fit in one change set.
 const ANSWERED_MAX: usize = 500;
 /// How long until the events of a source that is not configured are tried again.
 const NOT_CONFIGURED: Duration = Duration::from_hours(6);
@@ -41,7 +42,7 @@ pub struct Applied {
     pub events: BTreeMap<(Slug, EventStatus), usize>,
     /// The number of events that were deleted, because they were finished long ago.
     pub deleted: usize,
-    /// How long the event that became due first had been due.
+    /// How long the event that had waited longest had been due; 0 if no event was due.
     pub lag: Duration,
     /// True if more events are due: call again at once.
     pub more: bool,
@@ -114,7 +115,7 @@ impl Providers {
         Ok(applied)
     }
 
-    /// Reads the events that are due and groups them by object. Finished events are deleted.
+    /// Reads the events that are due and groups them by object. Finished events that are due are deleted.
     async fn due_groups(
         &self,
         now: Timestamp,
@@ -196,7 +197,7 @@ impl Providers {
         Ok(Ok((EventStatus::UNAVAILABLE, count)))
     }
 
-    /// Observes, for events, the object that `object` leads to.
+    /// Finds the object that `object` leads to, and observes it for these events.
     pub(crate) async fn observe_for(
         &self,
         account: &Account,

@@ -1,8 +1,8 @@
 //! The owner of a new subscription.
 //!
 //! The stored events of an object, its checkout session and the object itself may name users, and its customer may be
-//! bound to a user. If these users differ, a caller must resolve the conflict. If the events were deleted since, and
-//! nothing else names a user, the binding decides.
+//! bound to a user. If these users differ, a caller must resolve the conflict. If the events have been deleted already,
+//! and nothing else names a user, the binding decides.
 
 use std::collections::BTreeSet;
 
@@ -35,9 +35,11 @@ impl UserClaims {
     }
 }
 
-/// The owner, by the binding of the customer and by the users that are named; `None` if there is no such user.
+/// The owner of a new record, from the binding of the customer and the users that are named; `None` if there is no
+/// binding and no user is named.
 ///
-/// An existing binding is never replaced. `bound` is the user of the binding, and true if this user exists.
+/// An existing binding is never replaced. `bound` is the user of the binding, and true if this user may have
+/// subscriptions.
 pub(crate) fn user_of(
     bound: Option<(UserId, bool)>,
     claims: &UserClaims,
@@ -57,7 +59,8 @@ pub(crate) fn user_of(
 }
 
 impl Providers {
-    /// True if a user may have subscriptions.
+    /// True if new subscriptions may be created for a user: the account exists and is not being deleted, or the source
+    /// accepts every user id.
     pub(crate) async fn is_user(&self, account: &Account, id: UserId) -> Result<bool, Error> {
         if account.source.any_user {
             return Ok(true);

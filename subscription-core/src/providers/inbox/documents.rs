@@ -15,7 +15,7 @@ pub(crate) const EVENTS: Collection = Collection::named("provider_event");
 pub(crate) const LINKS: Collection = Collection::named("provider_link");
 pub(crate) const PROGRESS: Collection = Collection::named("provider_progress");
 
-/// The namespace of the ids of documents.
+/// The UUID namespace of the ids of these documents.
 const NAMESPACE: Uuid = Uuid::from_u128(0x5f0c_6f9e_31d4_5b0c_9d57_6a52_0c4e_91b7);
 
 /// The UUID of a key: the same for the same source and parts.
@@ -37,11 +37,12 @@ pub struct ProviderEvent {
     pub event_type: Option<Box<str>>,
     /// The object that the event names.
     pub object: Option<ObjectRef>,
-    /// The subscription, invoice or order that the object leads to.
+    /// The subscription, invoice or order that the object leads to; `None` until it is known.
     pub resolved: Option<ObjectRef>,
     /// The user that the checkout names, or the user that a caller sent. `None` if neither names a user.
     pub user_id: Option<UserId>,
-    /// True if a caller named the user. Then the customer may be bound to another user.
+    /// True if a caller named the user. Then this user becomes the owner, even if the customer is bound to another
+    /// user.
     #[serde(default)]
     pub user_decides: bool,
     /// The customer, once the object was fetched.
@@ -125,7 +126,8 @@ pub(crate) struct Link {
     /// True if the next observation makes the provider manage the record again, although the record was released.
     #[serde(default)]
     pub(crate) attach: bool,
-    /// True if nothing named a user when the record was made: the customer's binding or address alone decided.
+    /// True if nothing named a user when the record was made: only the customer's binding or e-mail address decided who
+    /// the owner is.
     #[serde(default)]
     pub(crate) unnamed: bool,
 }

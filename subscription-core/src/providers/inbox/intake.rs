@@ -1,4 +1,4 @@
-//! Receiving webhooks: the signature first, then one document.
+//! Receives webhooks: verifies the signature, and then stores the event as one document.
 
 use sha2::{Digest as _, Sha256};
 
@@ -19,7 +19,7 @@ pub enum Received {
     UnknownSource,
     /// The signature is invalid. Nothing was parsed.
     SignatureInvalid,
-    /// The type of the event is not followed. The webhook was counted, and not stored.
+    /// This service does not use events of this type. The webhook was counted, and not stored.
     Unlisted,
     /// The webhook was stored as an event.
     Stored,
@@ -28,8 +28,8 @@ pub enum Received {
 }
 
 impl Providers {
-    /// Verifies the signature of a webhook over its raw bytes and stores the event. `signatures` are the values of
-    /// all headers of the source's [signature header](crate::providers::signature_header).
+    /// Verifies the signature of a webhook over its raw bytes and stores the event. `signatures` are the values of all
+    /// headers with the name of the provider's [signature header](crate::providers::signature_header).
     pub async fn receive_webhook(
         &self,
         source: &Slug,
@@ -88,9 +88,10 @@ impl Providers {
         }
     }
 
-    /// Makes a stored event due. Lemon Squeezy has no ids of events. If an object returns to an earlier state within a
-    /// second, both webhooks have the same bytes, so the second one may be a later event. An observation that is
-    /// running loses to this write, and fetches the object again.
+    /// Makes a stored event due again, because a webhook with the same bytes was received. Lemon Squeezy has no ids of
+    /// events. If an object returns to an earlier state within a second, the webhooks of both states have the same
+    /// bytes, so the second webhook may be about a later change. If an observation for the event is running, this write
+    /// makes its commit fail, and it fetches the object again.
     async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
         let key = event.document_key()?;
         self.service

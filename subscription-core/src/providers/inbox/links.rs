@@ -71,7 +71,7 @@ impl ListedLink {
 }
 
 impl LinkFilter {
-    /// The lists that together hold the links of this filter.
+    /// The document filters that together select at least all links that this filter admits.
     fn lists(&self) -> Vec<DocumentFilter> {
         const KINDS: [ObjectKind; 4] = [
             ObjectKind::Customer,

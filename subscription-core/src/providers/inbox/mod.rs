@@ -1,4 +1,4 @@
-//! Events of providers: received, stored, listed, and their state.
+//! The events of providers: receives, stores and lists them, and defines their states.
 
 pub(crate) mod documents;
 pub(crate) mod intake;

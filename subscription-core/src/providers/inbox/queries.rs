@@ -60,7 +60,7 @@ pub struct SourceOverview {
     pub source: Slug,
     /// The kind of the provider.
     pub kind: ProviderKind,
-    /// True if the live data of the source is followed.
+    /// True if the live data of the source is followed, false if its test data is followed.
     pub live: bool,
     /// When the last event of the source was received.
     pub last_event_at: Option<Timestamp>,
@@ -90,11 +90,12 @@ impl SourceOverview {
     pub const COUNT_MAX: usize = 10_000;
 }
 
-/// The number of documents at which a page ends, even if it has fewer items than its limit.
+/// A page ends when this number of documents has been read, even if it has fewer items than its limit.
 const SCANNED_MAX: usize = 2_000;
 
 impl Providers {
-    /// The last event, the events by state and the last sync of each source.
+    /// For each source: when its last event was received, the number of its events by status, its last sync and its
+    /// running sync.
     pub async fn overview(&self) -> Result<Vec<SourceOverview>, Error> {
         self.overview_of(&EventState::ALL).await
     }
@@ -151,8 +152,8 @@ impl Providers {
         self.page(EVENTS, &self.indexes(filter), after, limit, read).await
     }
 
-    /// A page of the documents for which `read` returns an item. `lists` must together contain them. The page may have
-    /// fewer items than the limit, even if more follow.
+    /// A page of the documents for which `read` returns an item. The filters in `lists` must together select all these
+    /// documents. The page may have fewer items than the limit, even if more follow.
     pub(crate) async fn page<T: Send>(
         &self,
         collection: Collection,
@@ -210,7 +211,7 @@ impl Providers {
         Ok(Page { items, next: end })
     }
 
-    /// The lists that together hold the events of a filter.
+    /// The document filters that together select at least all events that `filter` admits.
     fn indexes(&self, filter: &EventFilter) -> Vec<DocumentFilter> {
         const KINDS: [ObjectKind; 3] =
             [ObjectKind::Subscription, ObjectKind::Invoice, ObjectKind::Order];
@@ -227,7 +228,7 @@ impl Providers {
         statuses.filter_map(EventStatus::label).map(DocumentFilter::Label).collect()
     }
 
-    /// The event of an id.
+    /// The event with this id.
     pub async fn event(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
         let key = DocumentKey { collection: EVENTS, id: id.clone() };
         let document = found(self.store().get_as::<Document>(&key).await, "event", id)?;

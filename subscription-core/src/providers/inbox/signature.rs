@@ -17,7 +17,7 @@ pub const fn signature_header(kind: ProviderKind) -> &'static str {
     }
 }
 
-/// The largest difference between the time of a signature (Stripe) and ours, in microseconds.
+/// The largest accepted difference between the time of a signature (Stripe) and the present time, in microseconds.
 const SKEW_MAX: u64 = 300_000_000;
 /// The largest number of parts in a signature header (Stripe).
 const PARTS_MAX: usize = 16;

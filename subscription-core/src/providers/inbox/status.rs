@@ -43,11 +43,13 @@ named_enum! {
         UnknownPlan = "unknown_plan",
         /// Several plans have the price or the product.
         AmbiguousPlan = "ambiguous_plan",
-        /// The clock manages the record with this external id.
+        /// This service itself, by the clock, manages the record that has the object's external id. So the provider
+        /// cannot manage the record.
         ManagedByClock = "managed_by_clock",
-        /// The amount differs from the provider's formatted text, so its number of decimals is uncertain.
+        /// The amount differs from the amount in the provider's formatted text, so the amount's number of decimals is
+        /// uncertain.
         CurrencyUnverified = "currency_unverified",
-        /// The provider has no such object.
+        /// The provider has no object with the id that the event names.
         NotFound = "not_found",
         /// The event is about test data, but live data is followed, or the reverse.
         OtherMode = "other_mode",
@@ -59,7 +61,7 @@ named_enum! {
         Detached = "detached",
         /// The payload or the object cannot be read.
         Unreadable = "unreadable",
-        /// The amount or the currency at the provider differs from that of a payment that was paid.
+        /// Our record of a payment that was paid has another amount or currency than the payment at the provider.
         SettledDiffers = "settled_differs",
     }
 }
@@ -103,7 +105,7 @@ pub struct EventStatus {
 
 /// How long an event is stored after it is finished.
 const KEPT: Duration = Duration::from_hours(30 * 24);
-/// How long an event waits for an object that the provider does not have.
+/// How long an event waits for an object that the provider does not have. After that the event has failed.
 const NOT_FOUND_AFTER: Duration = Duration::from_hours(24);
 
 impl EventStatus {

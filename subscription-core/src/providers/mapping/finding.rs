@@ -12,18 +12,19 @@ use crate::values::{Amount, Currency, Email, ExternalId, Href, Timestamp, UserId
 /// The content of a webhook whose signature is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Webhook {
-    /// An event of a type that is not followed.
+    /// An event of a type that this service does not use.
     Unlisted,
     /// An event that names an object. The state of the object is fetched: the state in the payload is not used.
     Hint(Hint),
-    /// An event of a followed type whose payload cannot be read.
+    /// An event of a type that this service uses, but whose payload cannot be read.
     Unreadable {
         /// The type of the event, if it could be read.
         event_type: Option<Box<str>>,
         /// The place in the payload that cannot be read.
         path: Box<str>,
     },
-    /// An event of a followed type about something that has no subscription, such as a charge without an intent.
+    /// An event of a type that this service uses, but about something that has no subscription, such as a charge
+    /// without a payment intent.
     NotASubscription {
         /// The type of the event.
         event_type: Box<str>,
@@ -78,7 +79,7 @@ pub struct FoundObject {
     pub live: bool,
     /// The customer to whom the object belongs.
     pub customer: Option<ObjectId>,
-    /// The user whom the provider's own data names (the metadata of Stripe).
+    /// The user whom the metadata of the object names (Stripe); always `None` at Lemon Squeezy.
     pub user_id: Option<UserId>,
     /// The e-mail address of the customer, if the object has it.
     pub email: Option<Email>,
@@ -104,7 +105,8 @@ pub struct FoundSubscription {
     pub resumes_at: Option<Timestamp>,
     /// The page at which the subscriber manages the subscription.
     pub manage_url: Option<Href>,
-    /// The items that the subscription pays for. The item whose price or product belongs to a plan is followed.
+    /// The items that the subscription pays for. Only the item whose price or product belongs to a plan is copied to
+    /// our record.
     pub items: Vec<FoundItem>,
 }
 
@@ -117,7 +119,7 @@ pub struct FoundItem {
     pub quantity: Quantity,
     /// The price of one unit; `None` if the provider does not say, or if the item has several prices.
     pub price: Option<(Amount, Currency)>,
-    /// The billing cycle; `None` if it is the plan's.
+    /// The billing cycle; `None` if the provider does not report it. Then the billing cycle of the plan is used.
     pub billing_cycle: Option<BillingCycle>,
     /// The start of the running period.
     pub period_start: Option<Timestamp>,
@@ -157,8 +159,8 @@ pub struct FoundInvoice {
 /// The periods that an invoice pays for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundPeriods {
-    /// One period for each line (Stripe): the item sold, the start and the end. The line of the subscription's plan
-    /// counts.
+    /// One period for each line (Stripe): the item sold, the start and the end. Only the line whose item belongs to the
+    /// subscription's plan is used.
     Lines(Vec<(Sold, Timestamp, Timestamp)>),
     /// One billing cycle of the subscription from this moment (Lemon Squeezy).
     CycleFrom(Timestamp),
@@ -203,9 +205,10 @@ pub enum Unmapped {
         /// The place in the object, such as `/items/data/0/price/id`.
         path: Box<str>,
     },
-    /// The amount differs from the text in which the provider formats it, so the number of its decimals is uncertain.
+    /// The amount differs from the amount in the provider's formatted text (such as `¥1,000`), so it is uncertain how
+    /// many decimals the number from the provider includes.
     #[error(
-        "the amount differs from the provider's formatted text, so its number of decimals is uncertain"
+        "the provider's amount and its formatted text differ, so the amount's number of decimals is uncertain"
     )]
     CurrencyUnverified,
     /// The object has no subscription.

@@ -1,7 +1,7 @@
-//! Amounts of money, from the smallest units in which providers send them.
+//! Amounts of money. Providers send an amount as a whole number of smallest units, such as cents.
 //!
-//! The provider determines the number of digits after the point, which is not always that of ISO 4217. Nothing is
-//! rounded.
+//! The provider determines how many digits of this number are after the point, which is not always the number in ISO
+//! 4217. Nothing is rounded.
 
 use rust_decimal::Decimal;
 
@@ -27,8 +27,9 @@ pub(crate) fn stripe(units: i64, currency: Currency) -> Option<Amount> {
     amount(units, digits, currency)
 }
 
-/// An amount of Lemon Squeezy, with the digits of ISO 4217. If the currency does not have 2 digits, the amount must
-/// equal the formatted text (`¥1,000`), because the provider does not say how many digits it uses.
+/// An amount of Lemon Squeezy, with as many digits after the point as ISO 4217 defines for the currency. If the
+/// currency does not have 2 digits, the amount must equal the formatted text (`¥1,000`), because the provider does not
+/// say how many digits it uses.
 pub(crate) fn lemon_squeezy(
     units: &JsonPath<'_>,
     currency: Currency,
@@ -46,7 +47,8 @@ pub(crate) fn lemon_squeezy(
     Ok(amount)
 }
 
-/// The amount with the digits of the currency; `None` if the value has more digits, is negative or is too large.
+/// The amount with as many digits after the point as the currency has; `None` if the value has more digits, is negative
+/// or is too large.
 fn amount(units: i64, digits: u32, currency: Currency) -> Option<Amount> {
     let mut value = Decimal::try_new(units, digits).ok()?;
     value.rescale(currency.digits());

@@ -60,7 +60,8 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
-    /// True if the state of the object is followed. Objects of other types lead to an object whose state is followed.
+    /// True if the state of the object is copied to our records. A checkout session or a payment intent only leads to
+    /// such an object.
     pub(crate) const fn is_followed(&self) -> bool {
         matches!(self.kind, ObjectKind::Subscription | ObjectKind::Invoice | ObjectKind::Order)
     }

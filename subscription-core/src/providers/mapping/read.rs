@@ -72,7 +72,8 @@ impl<'a> JsonPath<'a> {
         Timestamp::from_micros(micros).map_err(|_| self.unreadable())
     }
 
-    /// The id of an object: its text, its number, or the field `id` of the object itself.
+    /// The id of an object. This value is either the id itself, as text or as a number, or the whole object with its
+    /// field `id`.
     pub(crate) fn id(&self) -> Result<ObjectId, Unmapped> {
         match self.value {
             Value::Object(_) => self.field("id").parsed(),
@@ -81,7 +82,7 @@ impl<'a> JsonPath<'a> {
         }
     }
 
-    /// The error that names this place.
+    /// The error that names the path of this value.
     pub(crate) fn unreadable(&self) -> Unmapped {
         Unmapped::Unreadable { path: self.path.as_str().into() }
     }

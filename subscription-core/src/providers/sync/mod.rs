@@ -1,4 +1,4 @@
-//! Syncs: a walk through all objects of a source, one page at a time.
+//! Syncs: the objects of a source are read, one page at a time, and compared with our records.
 
 pub(crate) mod progress;
 pub(crate) mod report;
@@ -21,9 +21,9 @@ use crate::providers::{EventStatus, ObjectKind, ObjectRef, ObservedNow, Provider
 use crate::store::{DocumentFilter, DocumentQuery, StoreError, Stored};
 use crate::values::{ExternalId, Faults, InvalidValue, Slug, locked};
 
-/// The number of objects that are observed at once.
+/// The number of objects of a page that are observed at the same time.
 const AT_ONCE: usize = 8;
-/// The pause before a page that cannot be read is read again.
+/// How long a sync waits until it reads a page again that could not be read.
 const UNREADABLE_FOR: Duration = Duration::from_mins(5);
 
 impl Providers {
@@ -31,8 +31,8 @@ impl Providers {
     /// a `finished_at`; a call after that starts a new sync. The progress is stored, so that a sync continues after a
     /// crash.
     ///
-    /// A running sync of all objects also serves as the nightly sync. A dry run writes nothing; its progress is in the
-    /// memory of this process.
+    /// If `kind` is [`SyncKind::Nightly`] and a sync of all objects is running, the call continues the running sync. A
+    /// dry run writes nothing; its progress is in the memory of this process.
     pub async fn sync_page(
         &self,
         source: &Slug,
@@ -142,7 +142,7 @@ impl Providers {
             Err(Interrupted::Settled(outcome)) => return Ok((outcome, false)),
             Err(interrupted) => return Err(interrupted),
         };
-        // A page of Stripe shows invoices without their payments.
+        // A page of Stripe shows invoices without their payments, so each invoice must be fetched by itself.
         let is_whole =
             account.source.kind == ProviderKind::LemonSqueezy || kind == ObjectKind::Subscription;
         self.sync_one(account, object, Some(item.clone()).filter(|_| is_whole), dry_run).await
@@ -158,7 +158,8 @@ impl Providers {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.status().is_open());
-        // A stored event is settled too. A new event is stored only if it waits or fails.
+        // If an event of an earlier sync of the object is stored, it gets the new status too. A new event is stored
+        // only if it waits or has failed.
         let stored_event = self.sync_event(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![stored_event]);
         of.shown = shown;
@@ -227,7 +228,7 @@ fn object_of(provider: ProviderKind, text: &str) -> Result<ObjectRef, InvalidVal
     let known = prefixes.iter().find_map(|it| Some((text.strip_prefix(it.0)?, it.1)));
     let message = "must be the external id of a subscription or payment of this provider";
     let (number, kind) = known.ok_or_else(|| InvalidValue::bad_format(message))?;
-    // The prefixes of Stripe are parts of its own ids.
+    // At Stripe the prefix is a part of the provider's id, so it is not removed.
     let id = if provider == ProviderKind::Stripe { text } else { number };
     Ok(ObjectRef { kind, id: id.parse()? })
 }

@@ -11,13 +11,13 @@ use crate::providers::inbox::documents::progress_key;
 use crate::store::{Document, StoreError, Stored};
 use crate::values::{Slug, Timestamp, Version};
 
-/// The time of day of the nightly sync (UTC), and the time between two of them.
+/// The time of day of the nightly sync (UTC), and the time between two nightly syncs.
 const NIGHT: Duration = Duration::from_hours(3);
 const DAY: Duration = Duration::from_hours(24);
 /// How long a running sync may make no progress before another process continues it.
 const SILENT: Duration = Duration::from_mins(10);
 
-/// The progress of a source.
+/// The progress of the syncs of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// The sync that is running.
@@ -95,14 +95,15 @@ impl Providers {
         .await
     }
 
-    /// Requests a sync of all objects from the leader: the next [`due_sync`](Self::due_sync) returns it.
+    /// Requests a sync of all objects. [`due_sync`](Self::due_sync) then returns this sync, so that the leading process
+    /// runs it.
     pub async fn request_sync(&self, source: &Slug) -> Result<(), Error> {
         self.expect(source)?;
         self.change_progress(source, |progress| progress.requested = true).await
     }
 
-    /// A sync that is due, and the moment at which the first sync is due. A sync is due every night, when a caller
-    /// requests it, and when a running sync has stopped.
+    /// A sync that is due now, and the earliest moment at which a sync of any source is due. A sync is due every night,
+    /// when a caller has requested it, and when a sync that began has made no progress for ten minutes.
     pub async fn due_sync(&self) -> Result<(Option<(Slug, SyncKind)>, Option<Timestamp>), Error> {
         let now = self.now();
         let mut due: Option<(Slug, SyncKind)> = None;

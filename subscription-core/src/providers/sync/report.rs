@@ -20,25 +20,27 @@ named_enum! {
     }
 }
 
-/// How long before its start a nightly sync begins to read invoices, orders, refunds and disputes.
+/// A nightly sync reads the invoices, orders, refunds and disputes that were created within this time before the sync
+/// began.
 const NIGHTLY_SPAN: Duration = Duration::from_hours(90 * 24);
 /// The numbers of objects that a sync has compared, by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SyncCounts {
-    /// Objects that made a record.
+    /// Objects that had no link to a record before, and for which a record was written.
     pub made: u64,
-    /// Objects that changed a record.
+    /// Objects that had a link to a record before, and for which a record was changed.
     pub changed: u64,
-    /// Objects whose records were the same already.
+    /// Objects whose records had the same values already.
     pub same: u64,
-    /// Objects that wait; each of them is stored as an event.
+    /// Objects that cannot be applied yet. Each of them is stored as an event, which is tried again.
     pub waiting: u64,
     /// Objects that this service does not copy.
     pub ignored: u64,
-    /// Objects that failed; each of them is stored as an event.
+    /// Objects that cannot be applied. Each of them is stored as a failed event.
     pub failed: u64,
-    /// Changed objects that had a link and no open event: their webhooks are missing.
+    /// Changed objects that had a link to a record, but no pending or waiting event: the webhook of the change is
+    /// missing.
     pub drift: u64,
 }
 
@@ -67,7 +69,7 @@ pub struct SyncReport {
     pub started_at: Timestamp,
     /// When the sync ended; `None` if it is in progress.
     pub finished_at: Option<Timestamp>,
-    /// The numbers of objects so far.
+    /// The numbers of objects that the sync has compared so far, by result.
     pub counts: SyncCounts,
 }
 
@@ -81,7 +83,7 @@ pub struct SyncStep {
     pub list: &'static str,
     /// The number of objects of this list that were compared so far.
     pub list_read: u64,
-    /// The number of objects of this list, if the provider says.
+    /// The number of objects of this list; `None` if it is not known.
     pub list_total: Option<u64>,
     /// When to continue, if the source's allowance is used up or the provider is out of reach; otherwise `None`.
     pub next_at: Option<Timestamp>,
@@ -95,7 +97,7 @@ pub(crate) struct Run {
     pub(crate) list: usize,
     /// The place of the page in the list; `None` for the first page.
     pub(crate) after: Option<Box<str>>,
-    /// The number of objects of the page that are done.
+    /// The number of objects of the page that were compared already.
     pub(crate) done: usize,
     pub(crate) list_read: u64,
     pub(crate) list_total: Option<u64>,
@@ -108,7 +110,7 @@ impl Run {
         Self { report, list: 0, after: None, done: 0, list_read: 0, list_total: None }
     }
 
-    /// The list that is read, its name, and the type of its objects; `None` if all lists are read.
+    /// The list that is read, its name, and the type of its objects; `None` if all lists have been read.
     pub(crate) fn list(
         &self,
         kind: ProviderKind,

@@ -35,7 +35,8 @@ impl Listed {
         }
     }
 
-    /// The time at which the access class changed after the record was written; `None` if it did not change.
+    /// The time at which the access class changed by time alone after the record was written; `None` if it did not
+    /// change.
     fn changed_at(&self) -> Option<Timestamp> {
         let written = self.record.phase_at(self.record.updated_at);
         match self.class.phase().filter(|phase| *phase != written)? {
@@ -73,7 +74,8 @@ impl ClassChanges {
         self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
-    /// True if the condition under which a class may have records for a list is met at `now`.
+    /// True if the condition `may_contain` is met at `now`: then a class with this condition may contain records that a
+    /// list requests.
     pub(super) fn allow(&self, may_contain: MayContain, now: Timestamp) -> bool {
         let is_behind = || self.due(now).next().is_some();
         let is_ahead = || self.passed.last().is_some_and(|(at, _)| *at > now);

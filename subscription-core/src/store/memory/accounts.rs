@@ -38,7 +38,7 @@ impl UserTable {
         self.by_closing.all(true.into()).take(limit).cloned().collect()
     }
 
-    /// The users of a page whose account is not closing.
+    /// A page of the users whose account is not closing.
     pub(super) fn page(
         &self,
         filter: &UserFilter,
@@ -117,7 +117,7 @@ impl SessionTable {
         live
     }
 
-    /// The sessions of a user that have ended, the latest first.
+    /// The sessions of a user that have ended, the latest ended first.
     pub(super) fn ended_of(
         &self,
         user: UserId,

@@ -14,7 +14,8 @@ use crate::values::{DocumentId, Label, Timestamp};
 #[derive(Debug, Default)]
 pub(super) struct DocumentTable {
     records: HashMap<DocumentKey, Arc<Document>>,
-    /// A document is in the list of all documents, and in one list each for its owner, its label and its due time.
+    /// Each document is in the list of all documents of its collection, and in one list each for its owner, its label
+    /// and its due time.
     lists: BTreeSet<(Collection, List, DocumentId)>,
 }
 

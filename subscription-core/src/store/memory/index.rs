@@ -1,4 +1,4 @@
-//! Ordered lists of records, and walks along several of them at once.
+//! Ordered lists of records, and iterators over the records that are in several of these lists.
 //!
 //! A record is in every list that it belongs to: the list of its user, of its plan, and so on. The lists of all
 //! users in one order are one ordered map, and the list of one user is a range of that map.
@@ -29,7 +29,7 @@ impl SortValue for i64 {
     const HIGHEST: Self = Self::MAX;
 }
 
-/// Any sort key. All keys of one list have the same variant.
+/// A sort key of a plan. In the order of the variants, it is not before `CreatedAt` and not after `NeverRenews`.
 impl SortValue for SortKey {
     const LOWEST: Self = Self::CreatedAt;
     const HIGHEST: Self = Self::NeverRenews;
@@ -38,7 +38,7 @@ impl SortValue for SortKey {
 /// A place in a list: the sort value, and the record's id as a number, which compares faster than its bytes.
 pub(super) type IndexKey<V> = (V, u128);
 
-/// The name of a list of all records.
+/// The name of the list that has all records.
 pub(super) const ALL: u128 = 0;
 
 /// Records in lists that are named by numbers (the id of a user, say) and sorted by `V`.
@@ -72,7 +72,7 @@ impl<V: Ord> PartialOrd for Entry<V> {
     }
 }
 
-/// Some lists of a [`Lists`], by their names.
+/// The lists of a [`Lists`] that have these names. A record that is in any of them satisfies the filter.
 pub(super) type Filter<'a, V, T> = (&'a Lists<V, T>, Vec<u128>);
 
 impl<V, T> Default for Lists<V, T> {
@@ -125,8 +125,8 @@ impl<V: SortValue, T> Lists<V, T> {
     }
 }
 
-/// Iterates over the records that satisfy every filter, beginning at the place `from`; without a place there are no
-/// records. A filter is several lists; a record that is in any of them satisfies it.
+/// Iterates over the records that satisfy every filter, beginning at the place `from`; `None` gives no records. A
+/// filter is several lists; a record that is in any of them satisfies it.
 pub(super) fn walk<'a, V: SortValue, T>(
     filters: &[Filter<'a, V, T>],
     direction: Direction,
@@ -151,8 +151,8 @@ pub(super) fn walk<'a, V: SortValue, T>(
     Box::new(Walk { filters, direction, from: Some(from) })
 }
 
-/// The place from which a walk continues after `position`; `None` if no place can follow. Without a position, the
-/// start.
+/// The place from which [`walk`] continues after `position`: the start of the list if `position` is `None`. Returns
+/// `None` if no place can follow.
 pub(super) fn after<V: SortValue>(
     position: Option<&Position>,
     direction: Direction,
@@ -174,7 +174,7 @@ fn successor<V: Clone>(direction: Direction, (value, id): &IndexKey<V>) -> Optio
     Some((value.clone(), id))
 }
 
-/// The number of steps that a cursor takes one by one before it searches the map instead.
+/// The number of records over which a cursor moves one by one before it searches the map for the place instead.
 const STEPS_MAX: usize = 4;
 
 /// A place in one list, which moves in one direction.

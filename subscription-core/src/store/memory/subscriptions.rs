@@ -19,8 +19,8 @@ pub(super) struct SubscriptionTable {
     by_external_id: HashMap<ExternalId, SubscriptionId>,
     by_creation: Order<()>,
     by_renewal: Order<i64>,
-    /// The subscriptions of each user, in the order of creation only: a user has so few that a list in another order
-    /// sorts them.
+    /// The subscriptions of each user, in the order of creation only: a user has few subscriptions, so they are sorted
+    /// when a list in another order is read.
     by_user: Lists<(), Subscription>,
     by_live_key: HashMap<Box<str>, SubscriptionId>,
     due: Lists<i64, Subscription>,

@@ -2,9 +2,10 @@
 //!
 //! The class is a generated column, computed from the record and from `access_phase`. A write sets `access_phase` to 0
 //! before the start of the subscription, to 3 between its start and its end, and to 4 after its end. Before a list by
-//! access, it is set to 1 if the start has passed since, and to 2 if the end has passed. `access_changes_at` is the
-//! time at which the class should change next, `access_changed_at` the time of the last change. The previous release
-//! always writes 0, so its records are moved like subscriptions that wait for their start.
+//! access, `access_phase` is set to 1 if the start has passed since the write, and to 2 if the end has passed. The
+//! column `access_changes_at` has the time at which the class should change next, `access_changed_at` the time of the
+//! last change since the write. The previous release always writes 0, so its records are moved like subscriptions that
+//! wait for their start.
 
 use std::sync::LazyLock;
 
@@ -15,11 +16,11 @@ use crate::store::access_class::{AccessClass, Mark, MayContain};
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// The largest number of subscriptions that one statement moves.
+/// The largest number of subscriptions that one statement moves to another class.
 const MOVED_MAX: u64 = 10_000;
 
 impl Subscription {
-    /// The phase at the time of this write, as the number in the column `access_phase`.
+    /// The phase at the last write of the record (`updated_at`), as the number in the column `access_phase`.
     pub(super) fn access_phase(&self) -> u8 {
         match self.phase_at(self.updated_at) {
             Phase::Waiting => 0,
@@ -40,8 +41,8 @@ pub(super) fn name(class: AccessClass) -> String {
     format!("{}{mark}", class.status)
 }
 
-/// The condition for subscriptions of a class. With `is_active` it selects the subscriptions that have access at `now`,
-/// or those that have no access.
+/// The condition for subscriptions of a class. If `is_active` is set, the condition admits only the subscriptions of
+/// the class that have access at `now` (true), or that have no access (false).
 pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -> String {
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
@@ -72,7 +73,7 @@ fn outdated(phase: Phase, now: &str) -> String {
 static GRANTING: LazyLock<String> =
     LazyLock::new(|| quoted(SubscriptionStatus::all().filter(|status| status.grants_access())));
 
-/// `'active', 'cancelled'`
+/// The statuses as a list in SQL, such as `'active', 'cancelled'`.
 fn quoted(statuses: impl Iterator<Item = SubscriptionStatus>) -> String {
     statuses.map(|status| format!("'{status}'")).collect::<Vec<_>>().join(", ")
 }
@@ -84,8 +85,8 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
         conditions.push(format!("status IN ({})", quoted(filter.statuses.iter().copied())));
     }
     if let Some(is_active) = filter.is_active {
-        // A row is out of time if it is not between its start and its end at `now`, or at its last write if that is
-        // later.
+        // The condition for a row without access: it is blocked, its status grants no access, or it is not between its
+        // start and its end. The times are compared with `now`, or with the time of the last write if that is later.
         let none = format!(
             "(blocked OR status NOT IN ({}) OR ((starts_at > {now} AND starts_at > updated_at) \
              OR ends_order <= {now} OR ends_order <= updated_at))",
@@ -96,8 +97,8 @@ pub(super) fn row_by_row(filter: &SubscriptionFilter, now: &str) -> Vec<String> 
     conditions
 }
 
-/// An SQL test that is true if a class may have rows that are requested; `None` if the class usually has such rows.
-/// Without the test, the database would read the whole class to find nothing.
+/// An SQL condition that is true if a class may have rows that are requested; `None` if the class usually has such
+/// rows. Without the condition, the database would read the whole class even if no row is requested.
 pub(super) fn may_contain(may_contain: MayContain, now: &str) -> Option<String> {
     let bound = |function: &str, column: &str| {
         format!("(SELECT {function}({column}) FROM subscriptions WHERE {column} IS NOT NULL)")
@@ -120,8 +121,9 @@ pub(super) fn is_behind(now: Timestamp) -> Statement {
     Statement::new(text, vec![Value::time(now)])
 }
 
-/// Moves all subscriptions to the classes that they have at `now`, an SQL expression for the time of the database. That
-/// clock may differ from ours, because lists also compare the times of each row.
+/// Moves all subscriptions to the classes that they have at `now`, an SQL expression for the time of the database. The
+/// clock of the database may differ from ours: lists are still correct, because they also compare the times of each
+/// row.
 pub(super) fn refresh_all_access_classes(now: &str) -> String {
     format!(
         "UPDATE subscriptions SET access_phase = CASE WHEN ends_at <= {now} THEN 2 ELSE 1 END \

@@ -180,7 +180,8 @@ async fn put<C: SqlConnection>(to: &mut C, write: &Record) -> Result<(), Refusal
     }
 }
 
-/// Converts the error of a statement that makes these writes: to the store's error if one of them was refused.
+/// Converts the error of a statement that makes these writes. If the database refused one of the writes, the result is
+/// the store's error for that write.
 pub(super) fn refusal<'w>(
     error: sqlx::Error,
     writes: impl IntoIterator<Item = &'w Record>,

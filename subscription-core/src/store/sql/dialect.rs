@@ -80,7 +80,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn skip_unless(branch: &mut Branch, tests: &[String]);
 }
 
-/// One branch of a list: the conditions and the hint from which its text is made.
+/// One SELECT of a list: its conditions, its limit and its hint. Some lists join several of these with UNION ALL.
 #[derive(Debug)]
 pub(in crate::store) struct Branch {
     pub(super) conditions: Vec<String>,

@@ -53,8 +53,8 @@ fn is_damage(code: &str) -> bool {
 }
 
 /// The reason why the database refused to write a record: another record has its unique value, or the record exists
-/// already. `None` for another error, or if the error is about another record. PostgreSQL names the index, SQLite the
-/// column.
+/// already. `None` for another error, or if the error is about another record. The error of PostgreSQL names the index,
+/// the error of SQLite names the column.
 pub(super) fn refused(error: &sqlx::Error, write: &Record) -> Option<StoreError> {
     let told = error.as_database_error().filter(|told| told.is_unique_violation())?;
     let key = write.key();

@@ -32,7 +32,8 @@ pub(super) trait Field: Sized {
     fn read(cells: &mut Cells<'_>) -> Result<Self, Cause>;
 }
 
-/// Implements [`Field`] for types of one column: with the value to bind, and the reader.
+/// Implements [`Field`] for types that are stored in one column: each with the value to bind and the expression that
+/// reads it.
 macro_rules! one_column {
     ($($($type:ty),+ => |$field:ident, $cells:ident| $value:expr, $read:expr;)+) => {$($(
         impl Field for $type {

@@ -154,7 +154,8 @@ fn payments<D: Dialect>(query: &PaymentQuery) -> Statement {
     statement
 }
 
-/// The column of [`Payment::action_at`] depends on the status; `None` for statuses in which no payment is ever due.
+/// Selects the payments that are due. The column that has [`Payment::action_at`] depends on the status. `None` for
+/// statuses in which no payment is ever due.
 fn due_payments(query: &DuePayments) -> Option<List> {
     let column = match query.status {
         PaymentStatus::Pending | PaymentStatus::Processing => "due_at",
@@ -204,8 +205,9 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
             conditions.push(format!("id IN ({})", ids.join(", ")));
         }
         UserFilter::EmailPrefix(prefix) => {
-            // Each side has only one bound, because with two bounds SQLite might begin at either of them. Keys are
-            // unique, so the order does not need the id, which the index on PostgreSQL does not have.
+            // The condition has only one lower bound: with two (the prefix and the position), SQLite might begin to
+            // read at either of them. Keys are unique, so the list need not be sorted by id too, and the index on
+            // PostgreSQL does not have the id.
             let from = after.and_then(|position| sort_value(&position.key));
             let beyond = if from.is_some() { ">" } else { ">=" };
             let from = statement.bind(from.unwrap_or_else(|| Value::text(prefix.as_str())));
@@ -224,8 +226,8 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
     Some(statement)
 }
 
-/// A filtered list names its index. SQLite has no statistics here: it assumes that a collection has few documents, and
-/// might read all of them.
+/// Selects a page of documents. A filtered list names its index in a hint: SQLite has no statistics about this table,
+/// so it assumes that a collection has few documents, and might read all of them.
 fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let mut statement = Statement::default();
     let collection = statement.bind(Value::text(query.collection.as_str()));

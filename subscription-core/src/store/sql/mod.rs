@@ -1,8 +1,9 @@
 //! [`SqlStore`]: records in an SQL database, in SQLite ([`SqliteStore`]) or PostgreSQL
 //! ([`PostgresStore`]).
 //!
-//! Both stores share the tables ([`records`]), the pages ([`page`]) and all reads ([`read`]). A [`Dialect`] defines
-//! what differs: how statements are run, how a change set is committed, and what the planner of the database needs.
+//! Both stores share the tables ([`records`]), the pages ([`page`]) and all reads ([`read`]). A [`Dialect`] defines the
+//! differences: how statements are run, how a change set is committed, and which hints the planner of the database
+//! needs.
 //!
 //! [`SqliteStore`]: sqlite::SqliteStore
 //! [`PostgresStore`]: postgres::PostgresStore

@@ -14,11 +14,12 @@ use crate::store::{
 };
 use crate::subscriptions::Subscription;
 
-/// The start of a page, its order and its limit.
+/// The SQL for the start of a page, its order and its limit.
 pub(super) struct Window {
-    /// `renews_order DESC, id DESC`
+    /// The columns after ORDER BY, such as `renews_order DESC, id DESC`.
     order: String,
-    /// The condition that the page begins after a position, `(renews_order, id) < ($1, $2)`; `None` for the first page.
+    /// The condition that the page begins after a position, such as `(renews_order, id) < ($1, $2)`; `None` for the
+    /// first page.
     begin: Option<String>,
     /// The limit of the page plus one, because one more row shows that more records follow. The limit is part of the
     /// text: PostgreSQL plans a statement again each time if it does not know how many rows are requested.
@@ -108,7 +109,7 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     if classes.is_empty() {
         return None;
     }
-    // The time is bound only if the text names it: PostgreSQL refuses a value that the text does not name.
+    // The time is bound only if the text has a placeholder for it: otherwise PostgreSQL refuses the value.
     let is_timed = index.is_some() || classes.iter().any(|(class, _)| class.phase().is_some());
     let now = match filter.is_active {
         Some(_) if is_timed => statement.bind(Value::time(query.now)),
@@ -136,7 +137,8 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
-    // Only the order of creation has an index of all classes: the primary key.
+    // A list in the order of creation without these filters reads the primary key. The indexes for all other lists have
+    // the class before the columns of the order, so those lists read one class after the other.
     let is_by_class = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some()
@@ -178,8 +180,8 @@ const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     }
 }
 
-/// An SQL test that is true if a subscription meets the conditions, which include a span of renewal times. Without the
-/// test, a list in the order of creation would read a whole class to find nothing.
+/// An SQL condition that is true if any subscription meets the conditions, which include a span of renewal times.
+/// Without it, a list in the order of creation would read a whole class even if no subscription meets them.
 fn any_renewal(conditions: &[String]) -> String {
     let conditions = conditions.join(" AND ");
     format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")

@@ -1,12 +1,13 @@
 //! A pool of open connections.
 //!
-//! A connection that was in use within the last second is returned without a ping, which would double the cost of a
-//! short read. If one connection proves dead, all idle connections are closed with it, so that after a restart of the
-//! database only one statement fails, not one for each connection. (That statement may be the commit of many callers.)
+//! A connection that was in use within the last second is given to the next caller without a ping, which would double
+//! the cost of a short read. If one connection proves dead, all idle connections are closed with it, so that after a
+//! restart of the database only one statement fails, not one for each connection. (That statement may be the commit of
+//! many callers.)
 //!
 //! A caller may be cancelled in the middle of a statement or of a transaction. Its connection is reused only after the
 //! statement has ended and the transaction was rolled back. Otherwise a later commit would run inside the transaction
-//! that was left open: it would be reported as done, and lost.
+//! that was left open: it would be reported as committed, and lost.
 //!
 //! A database may allow fewer connections than the pool, or share its limit with other programs. Then it refuses a new
 //! connection. Callers wait, in the order in which they came, for a connection that is returned. The first of them
@@ -189,7 +190,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
             }
             Err(error) if is_one_too_many(&error) => {
                 if locked(&self.refused_at).replace(Instant::now()).is_none() {
-                    tracing::warn!(%error, "the database refuses another connection: callers wait for an open one");
+                    tracing::warn!(%error, "the database refuses more connections: callers wait until one is free");
                 }
                 Ok(None)
             }
@@ -219,7 +220,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
     }
 }
 
-/// A connection while it is in use.
+/// A connection while a caller uses it.
 pub(super) struct Lease<C: SqlConnection + 'static> {
     connection: Option<C>,
     generation: u64,
@@ -240,7 +241,7 @@ impl<C: SqlConnection + 'static> Lease<C> {
             let known = self.generation;
             pool.compare_exchange(known, known + 1, Ordering::AcqRel, Ordering::Relaxed).ok();
         }
-        // The statement that failed may have been in a transaction.
+        // A statement that failed may have left a transaction open, so the connection is tidy only after a success.
         self.tidy = outcome.is_ok();
         outcome
     }
@@ -255,7 +256,7 @@ impl<C: SqlConnection + 'static> Drop for Lease<C> {
             pool.push(connection, generation);
             return;
         }
-        // If no runtime is there any more, the connection is closed, which also rolls back.
+        // If the async runtime has ended, the connection is closed, which also rolls back.
         let Ok(runtime) = Handle::try_current() else { return };
         let permit = self.permit.take();
         runtime.spawn(async move {

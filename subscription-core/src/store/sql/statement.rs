@@ -30,7 +30,7 @@ impl Statement {
         Self::new(Table::of(key).texts.select_one.as_str(), key_values(key))
     }
 
-    /// Selects records of a kind.
+    /// Selects records of a kind. `rest` is the SQL after the name of the table.
     pub(in crate::store) fn select<T: SqlRecord>(rest: &str, values: Vec<Value>) -> Self {
         Self::new(format!("{} {rest}", T::TABLE.texts.select), values)
     }

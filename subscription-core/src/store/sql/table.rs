@@ -151,12 +151,12 @@ fn row_text(table: &str, columns: &[&str]) -> String {
     format!("concat({}, ';')", columns.iter().map(value).collect::<Vec<_>>().join(", ',', "))
 }
 
-/// `id = $1` for each column.
+/// `id = $1` for each column. The first placeholder has the number `from`.
 fn assignments<'c>(columns: impl Iterator<Item = &'c &'c str>, from: usize) -> Vec<String> {
     columns.zip(from..).map(|(column, at)| format!("{column} = ${at}")).collect()
 }
 
-/// `$1, $2, $3`
+/// Placeholders such as `$1, $2, $3`. The first one has the number `from`.
 pub(in crate::store) fn placeholders(from: usize, count: usize) -> String {
     (from..from + count).map(|at| format!("${at}")).collect::<Vec<_>>().join(", ")
 }

@@ -70,8 +70,8 @@ pub(in crate::store) trait Columns: Send + Sync {
     fn micros(&self, at: usize) -> Result<Option<i64>, sqlx::Error>;
     fn bytes(&self, at: usize) -> Result<Cow<'_, [u8]>, sqlx::Error>;
 
-    // The default for a database without these types, which is SQLite. A database that has the types overrides these
-    // methods.
+    // The defaults of the methods below are for a database without these types, which is SQLite. A database that has
+    // the types overrides these methods.
     fn int(&self, at: usize) -> Result<i64, sqlx::Error> {
         self.micros(at)?.ok_or_else(|| sqlx::Error::Decode("a number is NULL".into()))
     }
@@ -128,7 +128,7 @@ impl<'r> Cells<'r> {
         Ok(self.row.int(self.step())?.try_into()?)
     }
 
-    /// A whole number of a smaller type.
+    /// A whole number, as a type that may be smaller than `u64`.
     pub(in crate::store) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Cause>
     where
         T::Error: Into<Cause>,

@@ -1,7 +1,7 @@
-//! Checks on the records of an import file, and between them, after each line was read.
+//! Checks each record of an import file after its line was read, and checks that the records fit together.
 //!
-//! Records that only the service has written pass these checks. Some references may lead to a missing record: the
-//! subscription of a payment, the user of an expired subscription, the client of a session.
+//! Records that were written by the service alone pass these checks. Some references may lead to a missing record: the
+//! subscription of a payment, the plan and the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Faults, PlanId, UserId, Version};
 
 /// The largest version or sequence of a file. JSON readers read whole numbers up to this limit exactly, and the columns
-/// have room for the larger numbers of later changes.
+/// of the database have room for the larger numbers that later changes need.
 const NUMBER_MAX: u64 = 1 << 53;
 
 /// Checks records in the order of the file, and collects their faults.
@@ -25,12 +25,13 @@ pub(super) struct Check {
     /// file has users, each subscription that is not expired must belong to a user of the file.
     any_user: bool,
     pub(super) faults: FileFaults,
-    /// True if a line could not be read. References are then not checked, because they may lead to the record of that
-    /// line.
+    /// True if a line could not be read. References are then not checked, because the record that they name may be on
+    /// that line.
     is_partial: bool,
     plans: HashSet<PlanId>,
     users: HashSet<UserId>,
-    /// The line and the user of each subscription that is not expired. Users come after subscriptions in the file.
+    /// The line and the user of each subscription that is not expired. Users come after subscriptions in the file, so
+    /// the users are compared at the end.
     live: Vec<(u64, UserId)>,
     /// The sequence of the previous event; 0 before the first event.
     last_event: u64,
@@ -87,7 +88,7 @@ impl Check {
                     }
                 };
                 if !fits {
-                    let fault = "has a result of another kind";
+                    let fault = "stores the wrong kind of record as its result";
                     self.faults.push(line, format!("operation {operation} {fault}"));
                 }
             }
@@ -122,7 +123,7 @@ impl Check {
         if event.sequence <= self.last_event {
             self.faults.push(line, "sequence must rise from event to event");
         } else if event.sequence > self.feed {
-            self.faults.push(line, "sequence must not be greater than feed in line 1");
+            self.faults.push(line, "sequence must not exceed the number feed in line 1");
         }
         self.last_event = self.last_event.max(event.sequence);
     }

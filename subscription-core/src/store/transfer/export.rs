@@ -32,7 +32,7 @@ pub(in crate::store) async fn export<C: SqlConnection>(
     let mut bytes = 0;
     file.line(&Header { format: FORMAT.to_owned(), version: VERSION, feed })?;
     for (kind, (name, table)) in KINDS.into_iter().enumerate() {
-        // Events without a sequence are not read here.
+        // The first page of events begins after sequence 0: so events without a sequence are not read here.
         let mut after = if name == "event" { vec![Value::Int(0)] } else { Vec::new() };
         loop {
             let rows = from.rows(page(table, after)).await.map_err(failed)?;

@@ -82,7 +82,7 @@ struct Import<'a> {
     check: Check,
     options: ImportOptions<'a>,
     counts: Counts,
-    /// The kind of the last record, and its key.
+    /// The index of the last record's kind in [`KINDS`], and the key of that record.
     kind: usize,
     key: Vec<Vec<u8>>,
     /// The values of records that are not written yet, their table, and the line of the first of them.
@@ -126,7 +126,7 @@ impl Import<'_> {
         self.check.finish();
         self.footer();
         if !self.from.fill_buf().await?.is_empty() {
-            self.check.faults.push(self.number + 1, "the file has more lines after its end");
+            self.check.faults.push(self.number + 1, "more lines follow the end of the export");
         }
         report(self.progress());
         Ok(())
@@ -153,7 +153,8 @@ impl Import<'_> {
         Ok(is_complete)
     }
 
-    /// Reads the first line. Returns false if the lines after it cannot be read.
+    /// Reads the first line. Returns false if the file is not an export of this version, so that its other lines are
+    /// not read.
     fn header(&mut self) -> bool {
         let found: serde_json::Value = serde_json::from_slice(&self.line).unwrap_or_default();
         let fault = if found.get("format").is_none_or(|format| format != FORMAT) {
@@ -200,10 +201,9 @@ impl Import<'_> {
                 if let Record::User(user) = record
                     && fields.text_of("email_key").as_deref() != Some(user.email.key())
                 {
-                    self.check.faults.push(
-                        self.number,
-                        "email_key is not the key of email: was this line edited?",
-                    );
+                    self.check
+                        .faults
+                        .push(self.number, "email_key does not match email: was this line edited?");
                 }
                 self.expect_order(&values, table);
                 if let Record::Document(document) = record {
@@ -236,7 +236,8 @@ impl Import<'_> {
         self.key = key;
     }
 
-    /// Writes the records before the current line. Values that the database refuses are a fault of the file.
+    /// Writes the records that were read before the current line and are not written yet. Values that the database
+    /// refuses are a fault of the file.
     async fn write(&mut self, to: &mut impl SqlConnection) -> Result<(), TransferError> {
         let values = std::mem::take(&mut self.values);
         if values.is_empty() || !self.check.is_sound() {
@@ -251,13 +252,13 @@ impl Import<'_> {
         }
     }
 
-    /// Compares the last line with the lines before it.
+    /// Compares the counts and the hash in the last line with the lines before it.
     fn footer(&mut self) {
         let footer = match serde_json::from_slice::<Footer>(&self.line) {
             Ok(footer) => footer,
             Err(error) => return self.check.faults.push(self.number, error),
         };
-        // Lines that cannot be read are not counted.
+        // Lines that cannot be read are not counted. So the counts are compared only if the file has no faults.
         let mut written = footer.counts;
         let mut found = self.counts;
         if !self.check.is_sound() {

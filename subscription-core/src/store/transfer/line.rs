@@ -1,4 +1,4 @@
-//! The lines of a file: a record is written as its columns by their names, and read back.
+//! The lines of a file: each record is written as a JSON object with the columns of its table, and read back.
 //!
 //! Both the export and the import convert every value to the record's own type. So the text of a line does not depend
 //! on how a database writes JSON, and a file cannot import values that the types refuse.
@@ -88,14 +88,14 @@ pub(super) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// Reads the JSON of a record. The record must have all fields in their order, and no others. A field that was
-    /// added after a release may be missing: then the field has its default.
+    /// Reads the JSON of a record. The record must have all fields in their order, and no others. A field that a later
+    /// release has added may be missing: then the field has its default.
     pub(super) fn read(table: &'static Table, json: &'l RawValue) -> serde_json::Result<Self> {
         let fields = Self { table, values: Vec::with_capacity(table.columns().len()) };
         serde_json::Deserializer::from_str(json.get()).deserialize_map(fields)
     }
 
-    /// The default of a column that is missing from the line. A column without a default is an error.
+    /// The default of a column that is missing from the line. If the column has no default, an error is returned.
     fn default(&self, column: &str) -> Result<&'static RawValue, String> {
         let mut defaults = self.table.defaults.iter();
         match defaults.find(|(name, _)| *name == column) {

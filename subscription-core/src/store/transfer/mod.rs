@@ -20,23 +20,23 @@
 //! {"kind":"end","counts":{"plans":1,"subscriptions":1,…,"events":1},"sha256":"9f86d081…"}
 //! ```
 //!
-//! - The first line has the name of the format, its version, and the last sequence given in the event feed.
+//! - The first line has the name of the format, its version, and the last sequence that the event feed has assigned.
 //!   Thus readers of the feed can continue from their position, even if all events were deleted.
 //! - Then each record is a line: plans, subscriptions, payments, users, sessions, clients, idempotency
 //!   records and documents, in this order, and each kind in the order of its keys, byte by byte. Last come
 //!   the events by their sequence. A line has all fields of its record, also those that callers never see,
 //!   in a fixed order, and no others; a field that is not set is `null`.
-//! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their
-//!   digits, ids are UUIDs as text, hashes and salts are base64. Structures are JSON; metadata, the
-//!   billing of a subscription, what a payment requests, and the body of a document are JSON as text.
+//! - Times are RFC 3339 in UTC to the microsecond, amounts are text, so that no program rounds their digits, ids are
+//!   UUIDs as text, hashes and salts are base64. Structures are JSON; but `metadata`, `billing` of a subscription,
+//!   `asked` of a payment and `body` of a document are JSON as text.
 //! - The last line has the number of lines of each kind, and the SHA-256 of all lines before it in
 //!   hexadecimal. A file that was cut short or changed anywhere is refused as a whole.
-//! - The records must be consistent, as they are in the store of a service: the file has the plan of every
-//!   subscription that is not expired, and, if it has users, also the user of that subscription; it has the
-//!   user of every session; no end is before its start; a subscription that the clock manages has a price and a
-//!   currency unless it is expired; no two payments are for one period.
-//!   Versions and sequences are at most 2^53. A file with any fault is refused as a whole, and every fault
-//!   is reported with its line.
+//! - The records must be consistent, as they are in the store of a service: the file has the plan of every subscription
+//!   that is not expired, and, if it has users, also the user of that subscription; it has the user of every session;
+//!   no end is before its start; a subscription that the clock of the service manages (`managed_by` is `clock`) has a
+//!   price and a currency unless it is expired; no two payments claim the same period of a subscription. Versions and
+//!   sequences are at most 2^53. A file with any fault is refused as a whole, and every fault is reported with its
+//!   line.
 //! - A field that was added by a later release may be missing from a record. It has its default then.
 //!
 //! Nothing in the file depends on the database that it came from or on the time of the export.
@@ -156,8 +156,8 @@ pub struct Progress {
     pub kind: &'static str,
     /// Lines written or read so far, of all kinds.
     pub records: u64,
-    /// The number of lines at the end of an export. `None` for an import: compare `bytes` with the length of the file
-    /// instead.
+    /// The number of lines that the export has when it is complete. `None` for an import: compare `bytes` with the
+    /// length of the file instead.
     pub of: Option<u64>,
     /// Bytes written or read so far.
     pub bytes: u64,
@@ -181,11 +181,11 @@ pub(super) trait Transfer: Dialect {
 
 /// # Transfer
 ///
-/// See [`transfer`](crate::store::transfer) for the file.
+/// See [`transfer`](crate::store::transfer) for the format of the file.
 #[expect(private_bounds, reason = "callers name the two stores, not the trait that they share")]
 impl<D: Transfer> SqlStore<D> {
-    /// Writes every record that the store holds when the export starts. Other readers and writers continue
-    /// during the export; the log of an SQLite file grows by their changes until the export is done.
+    /// Writes every record that the store holds when the export starts. Other readers and writers continue during the
+    /// export; the write-ahead log of an SQLite file grows by the changes of these writers until the export ends.
     ///
     /// The file holds personal data and hashes: see [`transfer`](crate::store::transfer).
     pub async fn export(
@@ -208,7 +208,8 @@ impl<D: Transfer> SqlStore<D> {
         self.import_with(from, ImportOptions::default(), progress).await
     }
 
-    /// Like [`import`](Self::import), with options. Their changes are part of the same commit.
+    /// Like [`import`](Self::import), with options. Documents that the options change or add are part of the same
+    /// commit.
     pub async fn import_with(
         &self,
         mut from: impl AsyncBufRead + Unpin + Send,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::store::{Cause, Document};
 
-/// A function that returns a document of a file as it is to be stored; `None` leaves the document out.
+/// A function that gets a document of the file and returns the document to store; `None` leaves the document out.
 type Edit<'a> = Box<dyn FnMut(Document) -> Result<Option<Document>, Cause> + Send + 'a>;
 
 /// The options of an import.
@@ -32,7 +32,7 @@ impl<'a> ImportOptions<'a> {
     }
 
     /// Stores each document of the file as `edit` returns it, under the same key. If `edit` returns `None`, the
-    /// document is left out. An error is a fault of the file.
+    /// document is left out. An error of `edit` is reported as a fault of the file.
     #[must_use]
     pub fn edit_documents<E: Into<Cause>>(
         mut self,
@@ -42,7 +42,8 @@ impl<'a> ImportOptions<'a> {
         self
     }
 
-    /// Stores another document together with the records of the file. The file must not have this document.
+    /// Stores another document together with the records of the file. The file must not have a document with the same
+    /// key.
     #[must_use]
     pub fn add_document(mut self, document: Document) -> Self {
         self.added.push(document);

@@ -14,7 +14,8 @@ use crate::values::{FaultCode, InvalidValue};
 use crate::with_fields;
 
 /// The networks to which no delivery is sent: private, loopback, documentation, multicast and reserved networks of
-/// IPv4; all of IPv6 outside of `2000::/3`, and the networks in it for special purposes, documentation and 6to4.
+/// IPv4; all of IPv6 outside of `2000::/3`, and the networks within `2000::/3` for special purposes, documentation and
+/// 6to4.
 static BLOCKED: LazyLock<Result<Vec<IpNet>, AddrParseError>> = LazyLock::new(|| {
     let networks = [
         "0.0.0.0/8",

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// The timer and the signals of the sending job. The core has no async runtime of its own, so its user provides them.
+/// The timer and the signals of the sending job. The core has no async runtime of its own, so the program that uses the
+/// core implements this trait.
 #[async_trait]
 pub trait SenderSignals: Send + Sync {
     /// Waits at most `longest`. Returns earlier if there may be new events, if a caller changed an endpoint, or if
-    /// sending must stop. Once sending must stop, each call waits for the full time `longest`, which is the time that
-    /// tries in flight get.
+    /// sending must stop. Once sending must stop, each call waits for the full time `longest`, because deliveries that
+    /// have begun may still end during this time.
     ///
     /// A signal that arrives while no call waits ends the next wait.
     async fn wait(&self, longest: Duration);

@@ -57,7 +57,7 @@ impl FromStr for Secret {
     }
 }
 
-/// The secret of this generation of an endpoint; `None` if there is no server key with this number.
+/// The secret with the number `generation` of an endpoint; `None` if there is no server key with the number `key_id`.
 pub fn secret(
     keys: &ServerKeys,
     key_id: u8,
@@ -84,8 +84,8 @@ pub fn check(secret: &Secret) -> [u8; 8] {
     hash.first_chunk().copied().unwrap_or_default()
 }
 
-/// The value of the header `webhook-signature`: one signature by each secret, in their order. The newest secret comes
-/// first.
+/// The value of the header `webhook-signature`: one signature by each of the secrets, in the order of `secrets`. The
+/// newest secret must be the first one.
 pub fn sign(secrets: &[Secret], id: &str, unix_seconds: i64, body: &[u8]) -> String {
     let timestamp = unix_seconds.to_string();
     let signatures = secrets.iter().filter_map(|secret| secret.signature(id, &timestamp, body));

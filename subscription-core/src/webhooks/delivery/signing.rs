@@ -19,7 +19,7 @@ pub(crate) struct Signing {
 }
 
 impl Signing {
-    /// The secrets of an endpoint; `None` if the server key is missing or was replaced by another key.
+    /// The URL and the secrets of an endpoint; `None` if the server key is missing or was replaced by another key.
     pub(crate) fn of(keys: &ServerKeys, endpoint: &Endpoint) -> Option<Self> {
         let current = current_secret(keys, endpoint)?;
         let SecretState { salt, previous, .. } = &endpoint.secret;
@@ -27,7 +27,8 @@ impl Signing {
             let older = secret(keys, previous.key_id, salt, endpoint.id, previous.generation)?;
             Some(([current.clone(), older], previous.until))
         });
-        // A stored URL that cannot be parsed was not written by this program.
+        // This program stores only URLs that can be parsed. So the result is `None` here only if another program wrote
+        // the URL.
         Some(Self { url: Url::parse(&endpoint.url).ok()?, current: [current], both })
     }
 

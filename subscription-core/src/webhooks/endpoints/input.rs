@@ -87,7 +87,7 @@ impl NewEndpoint {
         check(addresses, Some(&self.url), Some(&self.types), Some(&self.description))
     }
 
-    /// A hash of the input.
+    /// A hash of the input, with which a later request under the same idempotency key is compared.
     pub(crate) fn fingerprint(&self) -> [u8; 32] {
         let Self { url, types, description, from } = self;
         let fields = serde_json::to_vec(&(url.as_str(), types, description, from));
@@ -139,7 +139,7 @@ impl EndpointChanges {
     }
 }
 
-/// Checks the limits that the types of the fields do not enforce.
+/// Checks the limits that the Rust types of the fields do not enforce.
 fn check(
     addresses: &AddressRules,
     url: Option<&Url>,
@@ -245,8 +245,8 @@ impl Rewind {
     }
 }
 
-/// The parked events that are sent again. An event is parked (set apart) after a failed try, or to wait for an earlier
-/// event of the same record.
+/// The parked events that are sent again. An event is parked (stored, to be sent later) after a failed try, or to wait
+/// for an earlier event of the same record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resend {
     /// The parked event with this sequence number.
@@ -274,7 +274,7 @@ impl Resend {
 fn expect_one_of(fields: &mut Fields<'_>, [first, second]: [&'static str; 2]) {
     match [first, second].map(|name| fields.has(name)) {
         [false, false] => {
-            let message = format!("is required, or {second}");
+            let message = format!("is required if {second} is not sent");
             fields.note(InvalidValue::new(FaultCode::Required, message).at(first));
         }
         [true, true] => {

@@ -33,8 +33,8 @@ use crate::webhooks::{
 pub struct EndpointWithSecret {
     /// The endpoint.
     pub endpoint: ShownEndpoint,
-    /// The current secret of the endpoint. `None` if the creation is repeated after a rotation, or while the server key
-    /// is missing.
+    /// The current secret of the endpoint. `None` if the creation request is repeated after a rotation of the secret,
+    /// or while the server key is missing.
     pub secret: Option<Secret>,
     /// True if an earlier request with the same idempotency key created the endpoint.
     pub replayed: bool,
@@ -364,7 +364,7 @@ pub(super) fn expect_kept(
 ) -> Result<u64, Error> {
     let EventPage { first_kept, last, .. } = *feed;
     if sequence > last {
-        let message = format!("must not be above {last}, the newest event");
+        let message = format!("must not be above {last}, the sequence number of the newest event");
         return Err(Error::invalid(FaultCode::OutOfRange, message, field));
     }
     if sequence.saturating_add(1) < first_kept {

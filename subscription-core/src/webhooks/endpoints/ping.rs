@@ -12,7 +12,7 @@ use crate::webhooks::{Endpoint, EndpointId, Webhooks};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Ping {
-    /// The name of the outcome.
+    /// The name of the outcome, such as `delivered` or `timed_out`.
     pub outcome: &'static str,
     /// The status of the response; `None` if there was no response.
     pub status: Option<u16>,

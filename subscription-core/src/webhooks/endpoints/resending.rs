@@ -53,7 +53,7 @@ impl Webhooks {
                 None => high = middle,
             }
         }
-        // The events that were deleted may also have happened after the moment.
+        // The deleted events may have happened at `moment` or later, so they may be among those to send.
         if low == start && start > 0 {
             return Err(Error::EventsForgotten { first_kept });
         }

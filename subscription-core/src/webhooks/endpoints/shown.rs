@@ -37,7 +37,8 @@ pub struct ShownEndpoint {
     pub disabled_at: Option<Timestamp>,
     /// Until when the previous secret signs beside the current secret; `None` if only the current secret signs.
     pub previous_secret_until: Option<Timestamp>,
-    /// Every event up to this sequence was delivered, was parked, or is of a type that the endpoint does not want.
+    /// Every event up to this sequence was delivered, was parked (stored, to be sent later), or is of a type that the
+    /// endpoint does not want.
     pub cursor: u64,
     /// The number of sequences from the cursor to the newest event.
     pub behind: u64,
@@ -47,7 +48,7 @@ pub struct ShownEndpoint {
     pub stall_reason: Option<StallReason>,
     /// When a failed event is tried next; `None` if no such try is planned.
     pub next_attempt_at: Option<Timestamp>,
-    /// The number of parked events that will be tried.
+    /// The number of parked events that will be tried again. Given-up events are not counted.
     pub parked: usize,
     /// The number of given-up events that are listed.
     pub given_up: usize,
@@ -81,7 +82,7 @@ pub struct ShownAttempt {
     pub event_type: Box<str>,
     /// The number of tries of the event so far, including this one.
     pub attempt: u32,
-    /// The name of the outcome.
+    /// The name of the outcome, such as `delivered` or `timed_out`.
     pub outcome: &'static str,
     /// The status of the response; `None` if there was no response.
     pub status: Option<u16>,

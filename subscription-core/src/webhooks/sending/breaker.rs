@@ -9,7 +9,7 @@ use crate::webhooks::{Delivery, DisabledReason, Stall, StallReason};
 
 /// The number of different events that must fail without a success between them until the endpoint is stalled.
 const FAILURES_MAX: usize = 5;
-/// The maximum number of parked events of an endpoint.
+/// The maximum number of parked events of an endpoint, without those that were given up.
 pub const PARKED_MAX: usize = 100;
 /// The time without a success after which an endpoint is disabled.
 const FAILING_MAX: Duration = Duration::from_hours(5 * 24);
@@ -29,8 +29,8 @@ pub struct Breaker {
 pub enum BreakerDecision {
     /// Park the event, or leave it parked. Other events are still sent to the endpoint.
     Park,
-    /// Stall the endpoint: it gets only probes. The event is not skipped: unless it is parked already, it is sent again
-    /// later.
+    /// Stall the endpoint: only single events are sent to it, as probes. The event that failed is not skipped. It is
+    /// sent again later, or stays parked if it is parked already.
     Stall(StallReason),
     /// Disable the endpoint.
     Disable(DisabledReason),
@@ -54,16 +54,16 @@ impl Breaker {
         self.stall.as_ref()
     }
 
-    /// Records a success. Returns the stall that it ended, if the endpoint was stalled. After a stall for failures,
-    /// the caller makes the parked events due.
+    /// Records a success. Returns the stall that it ended, if the endpoint was stalled. If the reason of this stall is
+    /// [`StallReason::Failing`], the caller must make the parked events due.
     pub fn succeeded(&mut self) -> Option<Stall> {
         std::mem::take(self).stall
     }
 
     /// Records a failure and returns the decision. `parked` is the number of parked events, without this one.
     ///
-    /// After [`BreakerDecision::Stall`], call [`Breaker::probe_at`] to set the time of the next probe. If the stall is
-    /// new, that time is `at` until then.
+    /// After [`BreakerDecision::Stall`], call [`Breaker::probe_at`] to set the time of the next probe. Until that call,
+    /// the next probe of a new stall is due at `at`.
     pub fn failed(
         &mut self,
         sequence: u64,

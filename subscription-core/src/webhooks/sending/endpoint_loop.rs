@@ -18,7 +18,7 @@ use crate::webhooks::delivery::payload;
 /// How long a check of the endpoint's version is valid. After that the version is checked again before the next request
 /// to the endpoint.
 const CHECKED_FOR: Duration = Duration::from_millis(1_500);
-/// A request must begin within this time after the check, or it is not made.
+/// A request must begin within this time after the check of the endpoint's version, or it is not made.
 const BEGUN_WITHIN: Duration = Duration::from_secs(2);
 
 /// The reason why a loop ended.
@@ -44,8 +44,8 @@ impl Run<'_> {
         queue.step(in_flight, self.tick(), now, self.signals.is_stopped())
     }
 
-    /// Sends to one endpoint until nothing is due, in flight or uncommitted. It also ends after an error, or when the
-    /// documents were changed by others.
+    /// Sends to one endpoint until nothing is due, in flight or uncommitted. The loop also ends after an error, or when
+    /// the documents were changed by others.
     pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
         let webhooks = self.webhooks;
         let mut tries = Running::new();

@@ -22,8 +22,8 @@ impl Webhooks {
             let delivery = Stored::<Delivery>::load(self.store(), &delivery_key).await?;
             let (Some(endpoint), Some(delivery)) = (endpoint, delivery) else { return Ok(None) };
             let parked = self.parked_of(id).await?;
-            // Parked events are written only together with the delivery. If its version is unchanged, the parked
-            // events are unchanged too.
+            // Parked events are written only together with the delivery document. If the version of this document is
+            // unchanged, the parked events are unchanged too.
             if self.load_version(&delivery_key).await? == Some(delivery.version) {
                 return Ok(Some(Documents { endpoint, delivery, parked }));
             }

@@ -37,7 +37,7 @@ pub(crate) struct Tried {
 }
 
 impl DeliveryResult {
-    /// The outcome for a status without a requested delay.
+    /// The outcome of a response with this status and without `Retry-After`.
     pub const fn answered(status: u16) -> Self {
         Self::Answered { status, retry_after: None }
     }

@@ -111,7 +111,7 @@ impl ParkedEvents {
         Some((Arc::new(entry.parked.event.clone()), entry.parked.attempts))
     }
 
-    /// Ends a try that is not counted.
+    /// Ends a try without counting it. The event can be tried again.
     pub(crate) fn put_back(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence) {
             entry.in_flight = false;
@@ -126,8 +126,8 @@ impl ParkedEvents {
         Some(entry.parked.event.event.subject).filter(|subject| !self.is_blocked(subject))
     }
 
-    /// Records a failure. If `next_at` is `None`, the event is given up. Its record is returned if that unblocks the
-    /// record: no other event of the record is in the state `Waiting` or `Behind`.
+    /// Records a failure. If `next_at` is `None`, the event is given up. Then the record of the event is returned, if
+    /// no other event of the record is in the state `Waiting` or `Behind`; in all other cases the result is `None`.
     pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;
@@ -163,7 +163,7 @@ impl ParkedEvents {
         }
     }
 
-    /// Deletes the given-up events whose time in the list is over. Returns true if there were any.
+    /// Deletes the given-up events that have been listed for 30 days. Returns true if there were any.
     pub(crate) fn expire(&mut self, now: Timestamp) -> bool {
         let is_over = |entry: &Entry| !entry.is_open() && entry.due_at.is_none_or(|at| at <= now);
         let expired = self.entries.extract_if(.., |_, entry| is_over(entry));
@@ -172,7 +172,8 @@ impl ParkedEvents {
         !expired.is_empty()
     }
 
-    /// Makes the oldest event of each record wait for a try, if it was behind another event until now.
+    /// Finds the oldest open event of each record. If this event is in the state `Behind`, it becomes `Waiting` and due
+    /// now.
     fn settle(&mut self, now: Timestamp) {
         let mut records = HashSet::new();
         for (sequence, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.is_open()) {

@@ -8,7 +8,8 @@ use crate::values::Timestamp;
 /// The maximum number of tries of an event. After the last one fails, the event is given up.
 pub const TRIES_MAX: u32 = 10;
 
-/// The delay after each failed try of a parked event. After the last try there is none.
+/// The delay after each failed try of a parked event. After the last try there is no delay, because the event is given
+/// up.
 const TRY_DELAYS: [Duration; TRIES_MAX as usize - 1] = [
     Duration::from_secs(5),
     Duration::from_mins(5),

@@ -1,4 +1,5 @@
-//! One run of the sending job: its ticks, and the number of tries in flight to all endpoints.
+//! One run of the sending job: its ticks, which wake the loops of all endpoints, and the number of tries in flight to
+//! all endpoints.
 
 use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -81,8 +82,8 @@ impl<'r> Run<'r> {
         self.webhooks.counters.lock().in_flight = in_flight;
     }
 
-    /// Requests a tick at the earliest of these times that is after `now`. Work whose time has already passed
-    /// continues when a try ends.
+    /// Requests a tick at the earliest of these times that is after `now`. A time that has passed already needs no
+    /// tick, because its work continues when a try in flight ends.
     pub(crate) fn wake_by(&self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut state = self.state();
         for at in times.filter(|at| *at > now) {

@@ -16,7 +16,7 @@ use crate::values::Timestamp;
 use crate::webhooks::endpoints::upkeep::stored_endpoints;
 use crate::webhooks::{EndpointId, SenderSignals, Webhooks};
 
-/// The shortest time between two reads of the deliveries that are due, and the pause after a store error.
+/// The shortest time between two reads of the delivery documents that are due, and the pause after a store error.
 const DUE_READ_EVERY: Duration = Duration::from_millis(250);
 /// How long tries in flight may continue once sending must stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,8 +49,8 @@ impl Webhooks {
 
 impl Sender {
     /// Sends until nothing is due and nothing is in flight, or until sending must stop. Returns the time at which
-    /// something is due next, or `None` if no such time is known. Call it again at that time, or earlier if there may
-    /// be new events.
+    /// something is due next, or `None` if no such time is known. Call this method again at that time, or earlier if
+    /// there may be new events.
     pub async fn run(&mut self, signals: &dyn SenderSignals) -> Result<Option<Timestamp>, Error> {
         let webhooks = self.webhooks.clone();
         let mut queues = match self.queues.take() {
@@ -61,7 +61,7 @@ impl Sender {
         let mut loops = Running::<Ended>::new();
         let mut failure = None;
         let mut due_read_at: Option<Timestamp> = None;
-        // `Some` if a tick has begun; true if a signal caused the tick.
+        // `Some` if a tick (a wake-up of all loops) has begun; `Some(true)` if a signal caused the tick.
         let mut tick = Some(true);
         while !signals.is_stopped() {
             let now = webhooks.now();
@@ -94,12 +94,12 @@ impl Sender {
             run.wake_by(next_at.into_iter(), now);
             tick = loops.any_or(run.tick_due()).await;
         }
-        // From here on no try begins, and each outcome is committed at once.
+        // Sending must stop. From here on no try begins, and each outcome is committed at once.
         run.start(&mut queues, &loops);
         run.wake_loops(queues.all.len(), false, webhooks.now());
         select(pin!(loops.all()), signals.wait(STOP_TIMEOUT)).await;
         failure = loops.take_ended().into_iter().find_map(|(_, end)| end.err()).or(failure);
-        // A try that was cancelled does not count as a failure.
+        // This cancels the tries that are still in flight. A cancelled try does not count as a failure.
         drop(loops);
         run.show();
         failure.map_or(Ok(None), Err)
@@ -135,8 +135,9 @@ impl Queues {
 }
 
 impl Run<'_> {
-    /// Reads the documents that others have changed. Then reads the feed for endpoints without a running loop whose
-    /// position in the feed is near the furthest position among them.
+    /// Reads the documents that others have changed. Then reads one page of the feed for the endpoints that have no
+    /// running loop and need new events. If the positions of these endpoints in the feed differ by more than a page,
+    /// only those near the furthest position are included.
     async fn read(&self, queues: &mut Queues, reads_due: bool) -> Result<(), Error> {
         let webhooks = self.webhooks;
         if reads_due {

@@ -9,7 +9,8 @@ use crate::events::{RecordedEvent, Subject};
 /// The events between the committed cursor of an endpoint and the position up to which its feed was read.
 ///
 /// At most one event of each record is in flight at a time: the oldest. The cursor passes an event once it is
-/// delivered, parked or not wanted. A new leader sends all events after the committed cursor again.
+/// delivered, parked or not wanted. After a change of the leading process, the new leader sends all events after the
+/// committed cursor again.
 #[derive(Debug)]
 pub struct Window {
     /// The wanted events above the committed cursor, in the order of the feed.

@@ -1,10 +1,11 @@
 //! CORS (the Fetch standard): which web pages of other origins may call the API and read its responses.
 //!
-//! A preflight has no `client-id`: it is granted if any live public client lists the origin of the page. Other
-//! responses are granted if the calling client lists the origin. If the client is not known, as in a 401, the rule of
-//! the preflight applies, because the page must be able to read the `code`. The portal's page, which needs no client, is
-//! granted both too. Credentials mode is never allowed. In development, pages from this machine are granted, and no
-//! others.
+//! A response is *granted* if it has the CORS headers with which the page may read it. A preflight has no `client-id`:
+//! it is granted if any live public client lists the origin of the page. Other responses are granted if the calling
+//! client lists the origin. If the client is not known, as in a 401, any live public client that lists the origin is
+//! enough, because the page must be able to read the `code`. The portal's page (the setting `portal_url`) needs no
+//! client: its preflights are granted, and the responses to its requests without a client. Credentials mode is never
+//! allowed. In development, clients list no origins: pages from this machine are granted instead.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,7 +59,8 @@ impl Page {
         Some(Box::new(Self { origin, is_preflight, client: None }))
     }
 
-    /// True if this is the portal's page, and no client is known that could grant it less.
+    /// True if the page has the origin of the portal, and the client is not known. If the client is known, the origins
+    /// that the client lists decide.
     pub(crate) fn is_portal(&self, portal: &Url) -> bool {
         self.client.is_none() && self.origin == portal.origin().ascii_serialization()
     }

@@ -100,7 +100,7 @@ impl<'h> Host<'h> {
         }
         let port = match port {
             "" => None,
-            // The parser of numbers accepts a sign.
+            // `parse` would accept a `+` before the number.
             _ if port.starts_with('+') => return None,
             _ => Some(port.parse().ok()?),
         };
@@ -161,7 +161,7 @@ impl Hosts {
         address(host.name).is_some_and(|ip| addresses.contains(&ip))
     }
 
-    /// Adds an address where the server listens.
+    /// Adds an address where the server listens, so that requests may name this address in `Host`.
     pub(crate) fn listen(&self, ip: IpAddr) {
         let mut addresses = self.listens_at.write().unwrap_or_else(PoisonError::into_inner);
         addresses.push(ip.to_canonical());

@@ -71,7 +71,8 @@ impl Api {
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
             return Err(Refusal::HostUnknown.into());
         }
-        // The client is not known yet, so the address that it asserts is not used here.
+        // The client is not known yet, so neither is its right to assert an address (scope `assert-ip`). Only trusted
+        // proxies can report an address here.
         let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
         if found.is_loopback_only() {
             log.facts.page = None;
@@ -123,7 +124,8 @@ impl Api {
         let scope = match route.needs {
             Needs::Nothing => return Ok(()),
             Needs::Loopback => {
-                // A proxy may be on this machine while its caller is not.
+                // The address of the caller is checked, not that of the peer: the peer may be a proxy on this machine,
+                // while the caller is elsewhere.
                 let is_here = address.caller.is_some_and(|ip| ip.is_loopback());
                 let is_allowed = is_here || self.surface == Surface::Operations;
                 return if is_allowed { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };

@@ -1,7 +1,7 @@
 //! Signed cursors: a cursor is the position in a list after which the next page begins.
 //!
-//! A cursor is valid only for the list that it was made for, with the same filters, and for the same client; in a list of
-//! the paths under `/me`, for the same user, whatever the client.
+//! A cursor is valid only for the list that it was made for, with the same filters, and for the same client; in a list
+//! under `/me`, for the same user, with any client.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

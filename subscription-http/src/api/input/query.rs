@@ -1,4 +1,4 @@
-//! The query of a request. An unknown parameter is an error, so none is ignored.
+//! The query of a request. An unknown parameter is an error, so that a misspelt filter is not ignored.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -29,7 +29,7 @@ impl Query {
             let text = percent_decode_str(&spaced).decode_utf8().map(Cow::into_owned);
             let text = text.ok().filter(|text| !text.chars().any(char::is_control));
             let shown = || name.chars().take(NAME_CHARS_SHOWN).collect::<String>();
-            text.ok_or_else(|| wrong(shown(), "is not valid text"))
+            text.ok_or_else(|| wrong(shown(), "is not UTF-8, or has a control character"))
         };
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));

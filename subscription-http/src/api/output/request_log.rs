@@ -18,7 +18,7 @@ const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 /// aborted.
 const UNANSWERED: u16 = 499;
 
-/// Logs and counts a request when it is dropped, with or without a response.
+/// Logs and counts a request when this value is dropped, whether there is a response or not.
 pub(crate) struct RequestLog {
     pub(crate) api: Api,
     begun: Instant,
@@ -75,7 +75,7 @@ impl RequestLog {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         for (name, value) in self.facts.rate.iter().flat_map(RateStatus::headers) {
-            // If a narrower limit refused the request, the headers of that limit are set already.
+            // If another rate limit refused the request, the response already has the headers of that limit.
             headers.entry(name).or_insert(value);
         }
         if let Some(page) = &self.facts.page {

@@ -84,7 +84,7 @@ struct Reader {
     /// The number of the last commit of this process for which the feed was read.
     commit: u64,
     read_at: Instant,
-    /// True if more events follow than one page has.
+    /// True if the last read page did not reach the end of the feed. Then the next read begins at once.
     is_behind: bool,
 }
 
@@ -96,7 +96,8 @@ struct News {
     page: Arc<EventPage>,
 }
 
-/// A place among the waiting requests. The place is free again once this value is dropped.
+/// The place of one waiting request, which counts towards the limits. The place is free again once this value is
+/// dropped.
 struct WaitingSlot<'p> {
     polls: &'p LongPolls,
     client: &'p Slug,
@@ -169,7 +170,8 @@ impl LongPolls {
             let News { after, page: read } = news.borrow_and_update().clone();
             let is_new = |event: &&RecordedEvent| event.sequence > page.reached;
             let mut new = read.items.iter().filter(is_new);
-            // Events before `after` are missing if this request was not polled in time. Then it reads the feed itself.
+            // If `after` is above `reached`, this request was not polled in time and has missed events. Then it reads
+            // the feed itself, as it does for a new event that its query admits.
             if after > page.reached || new.any(|event| query.admits(&event.event)) {
                 query.after = page.reached;
                 page = service.event_page(&query).await?;

@@ -36,7 +36,7 @@ impl Readiness {
         match *last {
             Some(checked) if checked.holds_at(at) && checked.takes_writes => Ok(()),
             Some(checked) if checked.holds_at(at) => {
-                let source = "the database accepted no writes a moment ago".into();
+                let source = "at the last check, the database accepted no writes".into();
                 Err(Error::Store(StoreError::Unavailable(source)).into())
             }
             Some(_) | None => {

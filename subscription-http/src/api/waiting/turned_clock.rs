@@ -1,4 +1,4 @@
-//! The port behind `/clock`: a clock that callers can turn.
+//! The interface that `/clock` calls: a clock that callers can move forward.
 
 use std::fmt;
 
@@ -6,18 +6,19 @@ use async_trait::async_trait;
 use serde::Serialize;
 use subscription_core::{Error, Timestamp};
 
-/// A clock that callers can turn forwards, for development.
+/// A clock that callers can move forward, for development.
 #[async_trait]
 pub trait TurnedClock: Send + Sync + fmt::Debug {
     /// The present time of this clock.
     fn now(&self) -> Timestamp;
 
-    /// Turns the clock to `to`. Each step that becomes due on the way is made at the time when it is due. The call may
-    /// return after 20 seconds although not everything is done; then the caller repeats it.
+    /// Moves the clock forward to `to`. Each step, such as a renewal, is made when the clock has the time at which the
+    /// step is due. If the steps take longer than 20 seconds, the call returns before the clock has the time `to`; then
+    /// the caller repeats it.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error>;
 }
 
-/// The report for payments that become due while a clock is turned.
+/// The result that is reported for each payment that becomes due while a clock is moved forward.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PaymentReports {
     /// No report: the payments stay open.
@@ -36,6 +37,6 @@ pub struct Advanced {
     pub now: Timestamp,
     /// The number of steps that became due on the way and were made.
     pub steps: u64,
-    /// False if there was too much to do for one call; then call it again.
+    /// False if the steps took too long for one call; then call `advance` again with the same time.
     pub done: bool,
 }

@@ -1,5 +1,5 @@
-//! The billing of the server: the job that executes the due steps of subscriptions, and the same work for a clock that
-//! is turned. While billing is paused, by an import or by an operator, no step is executed.
+//! The billing of the server: the job that executes the due steps of subscriptions, such as renewals, and the same work
+//! while a manual clock is turned. While billing is paused, by an import or by an operator, no step is executed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ const COUNTED_EVERY: Duration = Duration::from_secs(5);
 const WEEK: Duration = Duration::from_hours(7 * 24);
 const DAY: Duration = Duration::from_hours(24);
 
-/// Executes the steps of subscriptions that are due.
+/// Executes the due steps of subscriptions, such as renewals.
 #[derive(Debug, Clone)]
 pub(crate) struct BillingJob {
     billing: Billing,
@@ -48,8 +48,8 @@ pub(crate) struct BillingJob {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The lock that is held while the clock is turned: the call that turns it executes the steps itself, to count
-    /// them.
+    /// A call that turns the clock holds this lock. Meanwhile the job executes no steps, because the call executes and
+    /// counts them itself.
     turn: Arc<Mutex<()>>,
     /// True if the last log line about a pause says that billing is paused.
     is_paused: AtomicBool,

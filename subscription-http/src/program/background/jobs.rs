@@ -127,7 +127,7 @@ impl BackgroundWork {
                 let seconds = skew.as_secs();
                 tracing::warn!(
                     seconds,
-                    "clock skew: this machine's time differs from the database's; beyond a minute this instance writes nothing"
+                    "clock skew: this machine's time differs from the database's; if they differ by more than a minute, this instance writes nothing"
                 );
             }
             tokio::select! {

@@ -44,9 +44,9 @@ struct Offset {
 }
 
 impl ProcessClock {
-    /// Opens the clock that the settings name. `None`: the machine's clock (also if the database cannot be reached
-    /// yet). Fails if the clock of this database was turned and the setting is not `manual`, or if a manual clock
-    /// cannot read the database. A server stores the first offset; other commands do not.
+    /// Opens the clock that the settings name. Returns `None` for the machine's clock, also if the database cannot be
+    /// reached yet. Fails if the database was used with a manual clock and the setting is not `manual`, or if a manual
+    /// clock cannot read the database. A server stores the first offset; other commands do not.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,
@@ -61,8 +61,8 @@ impl ProcessClock {
             (None, ClockKind::System) => return Ok(None),
             (Some(_), ClockKind::System) => {
                 return Err(Failure::new(
-                    "the clock of this database was turned: use --clock manual, in development \
-                     mode only, or another database",
+                    "this database was used with a manual clock: use --clock manual (in development \
+                     mode only) or another database",
                 ));
             }
             (Some(found), ClockKind::Manual) => serde_json::from_str::<Offset>(&found.body)?.micros,
@@ -143,7 +143,7 @@ async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, Store
     store.get_as::<Document>(&key()?).await
 }
 
-/// The work that falls due as time passes. Billing implements it.
+/// The work that becomes due as time passes. Billing implements this trait.
 #[async_trait]
 pub(crate) trait DueWork: Send + Sync + fmt::Debug {
     /// The earliest moment up to `until` at which work is due. It may lie in the past. `None` if no work is due until
@@ -155,7 +155,7 @@ pub(crate) trait DueWork: Send + Sync + fmt::Debug {
     ) -> Result<Option<Timestamp>, Error>;
 
     /// Does some of the work that is due now, and returns the number of steps. With `payments` other than
-    /// [`PaymentReports::Leave`] it also reports payments that are due.
+    /// [`PaymentReports::Leave`] it also reports the results of payments that are due.
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error>;
 }
 

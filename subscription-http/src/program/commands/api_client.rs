@@ -23,7 +23,7 @@ pub(crate) struct ApiArgs {
     /// The URL of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     api: Url,
-    /// A file with the client-id of a client that has the scope of the command; a server in development mode
+    /// A file with the client-id of a client that has the scope that the command needs; a server in development mode
     /// needs no client-id.
     #[arg(long, value_name = "FILE")]
     client_id_file: Option<PathBuf>,

@@ -18,13 +18,14 @@ pub(crate) enum ClientCommand {
         /// The client's name for people; unless --id is given, the id is derived from the name.
         #[arg(long)]
         name: String,
-        /// The client's id: 1 to 64 of a-z, 0-9 and -.
+        /// The client's id: 1 to 64 characters of a-z, 0-9 and -.
         #[arg(long)]
         id: Option<Slug>,
         /// A scope: what the client may do; can be given several times.
         #[arg(long = "scope", required = true, value_parser = scope_parser())]
         scopes: Vec<Scope>,
-        /// A browser or a mobile app, which cannot keep a secret: only auth and plans:read.
+        /// The client is a browser or a mobile app, which cannot keep a secret. It can have only the scopes auth and
+        /// plans:read.
         #[arg(long)]
         public: bool,
         /// For a public client: an origin of its web pages, such as `https://shop.example`; can be
@@ -36,22 +37,22 @@ pub(crate) enum ClientCommand {
     List,
     /// Give a client a new key. Its previous key works until the client gets another new key.
     RotateKey {
-        /// The client.
+        /// The id of the client.
         id: Slug,
     },
     /// Revoke a client, even if the settings file names it.
     Revoke {
-        /// The client.
+        /// The id of the client.
         id: Slug,
     },
     /// Undo the revocation of a client.
     Restore {
-        /// The client.
+        /// The id of the client.
         id: Slug,
     },
 }
 
-/// Parses a scope, and lists all of them in `--help`.
+/// Parses a scope. `--help` lists all scopes.
 fn scope_parser() -> impl TypedValueParser<Value = Scope> {
     let help = |scope| match scope {
         Scope::Auth => "sign users up and in, and manage their sessions",
@@ -66,10 +67,10 @@ fn scope_parser() -> impl TypedValueParser<Value = Scope> {
         Scope::PortalWrite => "make links with which users manage their subscriptions",
         Scope::EventsRead => "read the feed of events",
         Scope::ProvidersRead => "read the events of payment providers",
-        Scope::ProvidersWrite => "bind customers of payment providers, and sync with them",
+        Scope::ProvidersWrite => "bind customers to users, and sync with payment providers",
         Scope::WebhooksRead => "read the endpoints of webhooks",
         Scope::WebhooksWrite => "create, change and delete endpoints of webhooks",
-        Scope::AssertIp => "name the address that a user calls from",
+        Scope::AssertIp => "send the IP address of a user in x-forwarded-for",
     };
     let values = Scope::ALL.map(|scope| PossibleValue::new(scope.as_str()).help(help(scope)));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Scope>())
@@ -111,7 +112,7 @@ async fn act(command: ClientCommand, auth: &Authentication) -> Result<(), Failur
         }
         ClientCommand::RotateKey { id } => {
             let client = auth.rotate_client_key(&id).await?;
-            print("its new client-id, which is not shown again:");
+            print("the new client-id (a secret, not shown again):");
             print(client.credential.expose_secret());
         }
         ClientCommand::Revoke { id } => {

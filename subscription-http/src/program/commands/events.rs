@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub(crate) struct EventsCommand {
-    /// Begin after the event with this sequence. [default: the oldest event; with --follow the newest]
+    /// Begin after the event with this sequence. [default: begin with the oldest event; with --follow after the newest]
     #[arg(long, value_name = "SEQUENCE")]
     after: Option<u64>,
     /// Only events of a type, such as `subscription.*` or `payment.status_changed.failed`; can be given
@@ -29,7 +29,7 @@ pub(crate) struct EventsCommand {
     /// Only events of the record with this id.
     #[arg(long, value_name = "ID")]
     subject: Option<String>,
-    /// Then print each new event as soon as it is written, until the command is stopped.
+    /// Do not end after the last event: print each new event as soon as it is written, until the command is stopped.
     #[arg(long)]
     follow: bool,
     #[command(flatten)]

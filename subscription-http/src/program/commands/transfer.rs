@@ -53,8 +53,8 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     Ok(())
 }
 
-/// Reads an exported file into an empty database. Unless `as_is` is set, the import also pauses billing, disables
-/// webhook endpoints and resets a clock that was turned.
+/// Reads an exported file into an empty database. Unless `as_is` is set, the import also pauses billing and disables
+/// webhook endpoints, and does not import the offset of a manual clock.
 pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Result<(), Failure> {
     let failure =
         |error: std::io::Error| Failure(format!("cannot read {}: {error}", path.display()));
@@ -87,7 +87,9 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
         return Ok(());
     }
     if changed.clock {
-        print("the clock of the exported database was turned: this one uses the machine's clock");
+        print(
+            "the exported database had a manual clock: the new database uses the machine's clock",
+        );
     }
     if changed.endpoints > 0 {
         let count = changed.endpoints;
@@ -102,15 +104,16 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
 /// The changes that an import made to documents.
 #[derive(Default)]
 struct Changed {
-    /// True if a clock was turned, and the database now uses the machine's clock again.
+    /// True if the file has the offset of a manual clock. It was not imported, so the database uses the machine's
+    /// clock.
     clock: bool,
     /// The number of endpoints that were disabled.
     endpoints: usize,
 }
 
 impl Changed {
-    /// Edits one document of the import. An endpoint is disabled. Returns `None` to omit the offset of a clock that was
-    /// turned, and an old pause, which a new one replaces.
+    /// Edits one document of the import. An endpoint is disabled. Returns `None` to omit the offset of a manual clock,
+    /// and also an old pause of billing, which the pause of this import replaces.
     fn edit(
         &mut self,
         document: Document,

@@ -174,8 +174,8 @@ fn check_development(settings: &Settings) -> Result<(), Failure> {
     })
 }
 
-/// The keys, and where they come from: read from the key file, or new at the first start in development mode. The file
-/// of new keys is not in place yet.
+/// The keys, and where they come from: read from the key file, or new at the first start in development mode. New keys
+/// are in a temporary file until [`KeyFile::into_keys`] creates the key file.
 enum KeyFile {
     Read(Keys),
     New(NewKeys),
@@ -212,7 +212,7 @@ pub(crate) fn authenticate(
 ) -> Result<Authentication, Failure> {
     let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
     let tokens = AuthSettings::default().with_issuer(name.clone()).with_audience(name);
-    // Clients are changed by commands and by the settings file only.
+    // Events of clients name a command as their actor: only commands and the settings file change clients.
     let service = service.by(Actor::Command);
     let auth = Authentication::builder(service, verifier, keys.ring()?, keys.server_keys()?);
     Ok(auth.settings(tokens).build())

@@ -38,8 +38,8 @@ enum Inner {
 }
 
 impl Opened {
-    /// Opens the store for a server or for a command. Only a server waits until the database can be reached. Only a
-    /// server listens for the changes of other instances.
+    /// Opens the store for a server or for a command. If PostgreSQL cannot be reached, a server opens the store anyway
+    /// and connects later, but a command fails. Only a server listens for the changes that other instances commit.
     pub(crate) async fn new(settings: &Settings, is_server: bool) -> Result<Self, Failure> {
         let mut opened = Self::with_system_clock(settings, is_server).await?;
         match ProcessClock::open(settings, is_server, &opened.store).await {
@@ -138,7 +138,8 @@ impl Opened {
         }
     }
 
-    /// The last migration of the tables before the store was opened and now; `None` for a store in memory.
+    /// The schema version before the store was opened, and the present one. `None` for a store in memory, and if the
+    /// database could not be reached when the store was opened.
     pub(crate) fn migrated(&self) -> Option<&RangeInclusive<i64>> {
         match &self.inner {
             Inner::Memory => None,
@@ -173,5 +174,7 @@ fn not_opened(path: &Path, error: OpenError) -> Failure {
     if message.contains(&name) {
         return Failure(message);
     }
-    Failure(format!("cannot open {name}: {message}; --database sqlite://FILE names another file"))
+    Failure(format!(
+        "cannot open {name}: {message}; choose another file with --database sqlite://FILE"
+    ))
 }

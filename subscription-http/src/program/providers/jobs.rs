@@ -1,4 +1,5 @@
-//! The background work for payment providers: one job applies events, another syncs page by page.
+//! The background work for payment providers: one job applies the events that providers sent, another compares the
+//! records with the providers' objects, page by page.
 
 use std::time::Duration;
 
@@ -11,19 +12,20 @@ use tokio::time::Instant;
 
 use crate::program::background::jobs::{Job, Next, Stop};
 
-/// How often the waiting events are counted.
+/// How often the events that wait or failed are counted, for the metrics.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
 /// Maximum number of events in one round. At the start and the end of a round the store has little to do, so short
 /// rounds are slow.
 const EVENTS: usize = 1_000;
 
-/// The job that applies due events. It runs at once when this process has stored an event, else every second.
+/// The job that applies the due events of payment providers. It runs at once when this process has stored an event,
+/// otherwise at least every second.
 pub(crate) struct ProviderJob {
     providers: Providers,
     service: SubscriptionService,
     stored: JobSignal,
     metrics: ProviderMetrics,
-    /// When the waiting events were last counted.
+    /// When the events that wait or failed were last counted. `None` before the first count.
     counted: Mutex<Option<Instant>>,
 }
 
@@ -67,8 +69,8 @@ impl Job for ProviderJob {
         self.metrics.observed(&[], self.service.now());
     }
 
-    /// Executes one round. A stop waits at most for the reads from providers that are in flight, and each read has a
-    /// time-out.
+    /// Executes one round. The round does not check the stop signal: a stop waits for the reads from providers that the
+    /// round has begun, and each read has a time-out.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let applied = self.providers.advance(EVENTS).await?;
         self.metrics.lag(applied.lag);
@@ -80,7 +82,8 @@ impl Job for ProviderJob {
     }
 }
 
-/// The job that syncs the sources every night, and when a caller requests it.
+/// The job that syncs the configured accounts at payment providers (the sources) every night, and when a caller
+/// requests it.
 pub(crate) struct ProviderSyncJob {
     providers: Providers,
     /// The sync in progress: its source and its kind. `None` if no sync is in progress.

@@ -21,13 +21,15 @@ const LISTED: &str = "GET /provider-events lists them";
 pub(crate) enum ProviderCommand {
     /// Read the subscriptions, invoices and orders of the configured payment providers, and write what differs.
     ///
-    /// The command can be repeated, and continues where it was interrupted. It exits with 0 only if no object waits or
-    /// failed. With SQLite, run it while no server runs; a running server syncs every night, and at POST /provider-syncs.
+    /// The command can be repeated, and continues where it was interrupted. It exits with 0 only if no object failed
+    /// and none has to wait, for example for an unknown user or plan. With SQLite, run it while no server runs; a
+    /// running server syncs every night, and at POST /provider-syncs.
     Sync {
-        /// Only this payment provider: NAME of [providers.NAME] in the settings file. [default: all]
+        /// Sync only this payment provider: NAME of [providers.NAME] in the settings file. [default: all]
         #[arg(long)]
         source: Option<Slug>,
-        /// One subscription, payment or order only: the external id that the record has or would have.
+        /// Sync only one subscription, payment or order: the one whose record here has, or would have, this external
+        /// id.
         #[arg(long, value_name = "ID")]
         object: Option<ExternalId>,
         /// Compare only, and write nothing.
@@ -82,7 +84,7 @@ fn chosen(names: &[Slug], source: Option<Slug>, is_one: bool) -> Result<Vec<Slug
     }
 }
 
-/// Adds to the error how a running server can sync, if a server has the file in use.
+/// If the error says that a running server uses the database file, adds how that server can sync.
 fn held(Failure(message): Failure) -> Failure {
     if message.contains("in use by another process") {
         return Failure(format!("{message}; or let the running server sync: POST /provider-syncs"));

@@ -23,8 +23,8 @@ pub(super) fn read(path: &Path) -> Result<Settings, Failure> {
     let text = read_text("cannot read", path)?;
     let failure = |error: toml::de::Error| {
         let mut message = error.to_string();
-        // The error's full message quotes a line, which may contain the database's password or a secret of a provider.
-        // If it may, only the line's number and the short message are shown.
+        // The error's full message quotes a line of the file. If this line may contain the database's password or a
+        // secret of a provider, only its number and the short message are shown.
         if message.contains('@') || text.contains("providers") {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             message = format!("line {}: {}", before.matches('\n').count() + 1, error.message());

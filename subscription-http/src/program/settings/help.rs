@@ -10,20 +10,23 @@ use super::webhooks::WEBHOOK_KEYS;
 
 /// The keys of `[[clients]]`, with their help texts.
 pub(super) const CLIENT_KEYS: [(&str, &str); 4] = [
-    ("id", "its client-id: 1 to 64 of a-z, 0-9 and -"),
-    ("name", "its name for people [default: its id]"),
-    ("scopes", "what it may do: \"auth\", \"plans:read\""),
-    ("origins", "origins of its web pages, such as [\"https://shop.example\"] [default: none]"),
+    ("id", "the client-id: 1 to 64 characters of a-z, 0-9 and -"),
+    ("name", "the name of the client for people [default: the id]"),
+    ("scopes", "a list of what the client may do: \"auth\", \"plans:read\""),
+    (
+        "origins",
+        "origins of the client's web pages, such as [\"https://shop.example\"] [default: none]",
+    ),
 ];
 
 /// The keys of `[billing]`, with their help texts.
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
-    ("dunning", "the delays from each failure of a payment to its next attempt, at most 15 [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
+    ("dunning", "the delays from each failure of a payment to the next attempt, at most 15 delays [default: [\"P1D\", \"P3D\", \"P5D\", \"P5D\"]]"),
     ("after_dunning", "the status of a subscription after the last retry failed: \"unpaid\" or \"expired\" [default: \"unpaid\"]"),
     ("activation", "when a subscription becomes active: \"at_start\", or \"on_payment\" (when its first payment succeeds, else it expires after 23 hours) [default: \"at_start\"]"),
-    ("remind_before", "how long before the end of a trial or a renewal an event announces it, or \"off\" [default: \"P3D\"]"),
-    ("missed_periods_max", "missed periods that are charged after an outage, 0 to 366; older ones are skipped [default: 3]"),
+    ("remind_before", "how long before a renewal, or before the end of a trial, an event announces it, or \"off\" [default: \"P3D\"]"),
+    ("missed_periods_max", "the largest number of missed periods that are charged after an outage, 0 to 366; older ones are skipped [default: 3]"),
 ];
 
 /// A key of `[limits]`, its help text, and its field.
@@ -39,7 +42,7 @@ pub(super) const LIMITS: [LimitKey; 9] = [
     ("address", "all calls from one address", |limits| &mut limits.address),
     ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
     ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| &mut limits.endpoint),
-    ("portal", "calls of one user with links to the portal", |limits| &mut limits.portal),
+    ("portal", "calls of one user with the tokens of portal links", |limits| &mut limits.portal),
 ];
 
 /// The last part of `--help`: the settings that have no flag.
@@ -53,9 +56,9 @@ pub(crate) fn help() -> String {
              \"lemon-squeezy\",\n                        as in \"pay.shop.example\" = \"stripe\"",
             &[],
         ),
-        ("[billing]             subscriptions to plans with a currency, which the server bills", &BILLING_KEYS),
+        ("[billing]             how the server bills subscriptions to plans with a currency", &BILLING_KEYS),
         ("[providers.NAME]      an account at a payment provider, whose subscriptions are copied here", &PROVIDER_KEYS),
-        ("[webhooks]            events that are sent to endpoints of clients, signed", &WEBHOOK_KEYS),
+        ("[webhooks]            signed events that are sent to endpoints of clients", &WEBHOOK_KEYS),
     ];
     for (table, keys) in tables {
         writeln!(text, "  {table}").ok();
@@ -63,8 +66,8 @@ pub(crate) fn help() -> String {
             writeln!(text, "    {key:<19} {help}").ok();
         }
     }
-    text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; all are off in \
-             development\n";
+    text += "  [limits]              rate limits, as \"30/5m\" (30 requests in 5 minutes) or \"off\"; in development \
+             the default of all is \"off\"\n";
     for (key, help, field) in LIMITS {
         let default = Limit(*field(&mut RateLimits::production()));
         writeln!(text, "    {key:<19} {help} [default: \"{default}\"]").ok();

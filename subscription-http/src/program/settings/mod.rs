@@ -103,8 +103,8 @@ pub(crate) struct Settings {
     #[arg(long)]
     pub(crate) users: Users,
 
-    /// Refuses a second live subscription of a user: `user` to any plan, `product` to a plan with the same
-    /// `product_id`. [default: off]
+    /// Refuses a second subscription of a user while the first has not ended: with `user` to any plan, with `product`
+    /// to a plan with the same `product_id`. [default: off]
     #[arg(long, value_name = "WHAT")]
     pub(crate) one_live_per: Option<OneLivePer>,
 
@@ -201,11 +201,11 @@ pub(crate) struct Settings {
 /// Gives a setting its environment variable.
 pub(crate) fn with_variable(setting: Arg) -> Arg {
     let variable = match setting.get_id().as_str() {
-        // Other programs use this name too.
+        // Other programs use the name `DATABASE_URL` too.
         "database" => "DATABASE_URL".to_owned(),
         field => format!("SUBSCRIPTION_{}", field.to_ascii_uppercase()),
     };
-    // clap keeps a reference to the name.
+    // clap keeps a reference to the name, so the name must live until the process ends.
     setting.env(&*variable.leak())
 }
 
@@ -236,7 +236,8 @@ impl Settings {
         }
     }
 
-    /// Fails if the portal is not an https page (http on this machine), or has a fragment, which is for the token.
+    /// Fails if the URL of the portal is neither https nor http on this machine. Also fails if it has a fragment,
+    /// because a link to the portal has its token in the fragment.
     fn check_portal(&self) -> Result<(), Failure> {
         let Some(url) = &self.portal_url else { return Ok(()) };
         let origin = url.origin().ascii_serialization().parse::<WebOrigin>();
@@ -296,7 +297,7 @@ impl Settings {
             if let Some(other) = set.insert(address, flag) {
                 let hint = match (other, flag) {
                     ("--listen", "--console") => {
-                        "set --console to on to use the address of --listen"
+                        "use --console on to share the address of --listen"
                     }
                     _ => "they need different addresses",
                 };

@@ -20,14 +20,14 @@ use crate::program::Failure;
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const PROVIDER_KEYS: [(&str, &str); 9] = [
     ("kind", "the provider: \"stripe\" or \"lemon_squeezy\""),
-    ("signing_secrets", "1 to 4 secrets, one of which signs the provider's webhooks; or SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS, separated by commas"),
-    ("api_key", "a key to read the provider's API; at Stripe a restricted key is enough; or SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
+    ("signing_secrets", "1 to 4 secrets, one of which signs the provider's webhooks; or list them, with commas, in the variable SUBSCRIPTION_PROVIDER_<NAME>_SIGNING_SECRETS"),
+    ("api_key", "a key to read the provider's API; at Stripe a restricted key is enough; or set the variable SUBSCRIPTION_PROVIDER_<NAME>_API_KEY"),
     ("live", "true: live data is copied; false: test data [default: true in production, false in development]"),
     ("pause", "Stripe: while collection is paused, a subscription continues (\"keep\") or is paused (\"stop\") [default: \"keep\"]"),
-    ("match_email", "a customer is bound to the user with the same verified e-mail address [default: false]"),
+    ("match_email", "true: a customer is bound to the user with the same verified e-mail address [default: false]"),
     ("manage_url", "the page at which subscribers manage their subscriptions [default: none]"),
     ("plans", "the slug of the plan for each price or variant, as in price_1AbC = \"pro\""),
-    ("api_base", "a stand-in for the provider's API, on this machine; for tests in development"),
+    ("api_base", "the URL of a stand-in for the provider's API, on this machine; for tests in development"),
 ];
 
 /// The minimum number of characters of a signing secret, and the maximum number of secrets.
@@ -109,7 +109,7 @@ fn variable(name: &str, ending: &str) -> String {
     format!("{VARIABLE_PREFIX}{name}_{ending}")
 }
 
-/// Adds a fault if two sources share a secret, because each would accept the other's webhooks.
+/// Adds a fault if two providers have a signing secret in common, because each would accept the other's webhooks.
 fn shared_secrets(providers: &[ProviderSettings], faults: &mut Vec<String>) {
     let mut seen: BTreeMap<&str, &Slug> = BTreeMap::new();
     let mut told = BTreeSet::new();
@@ -314,7 +314,7 @@ impl Reader<'_> {
             None => false,
         };
         if mode != Mode::Development {
-            self.fault(KEY, "is for tests in development mode: leave it out");
+            self.fault(KEY, "is allowed only in development mode: leave it out");
         }
         if !is_here || !["http", "https"].contains(&url.scheme()) {
             self.fault(KEY, "must be on this machine, such as http://127.0.0.1:9000");

@@ -41,7 +41,7 @@ pub(crate) enum ClockKind {
     /// The clock of the machine.
     #[default]
     System,
-    /// A clock that can be turned.
+    /// A clock that `POST /clock/advance` turns forward.
     Manual,
 }
 
@@ -88,7 +88,7 @@ impl FromStr for Listen {
 pub(crate) enum Console {
     /// The console is not served.
     Off,
-    /// The console is served at the address of all routes.
+    /// The console is served at the address of the API (`--listen`).
     On,
     /// The console is served at an address of its own.
     At(Listen),
@@ -260,7 +260,7 @@ impl FromStr for KeepEvents {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const DAY: u64 = 24 * 3_600;
-        #[rustfmt::skip] // Keeps each row on one line. 31 days a month, 366 a year: no event is deleted too early.
+        #[rustfmt::skip] // Keeps each row on one line. A month has 31 days and a year 366, so no event is deleted too early.
         const UNITS: [(&str, char, u64); 7] = [
             ("PT", 'S', 1), ("PT", 'M', 60), ("PT", 'H', 3_600),
             ("P", 'D', DAY), ("P", 'W', 7 * DAY), ("P", 'M', 31 * DAY), ("P", 'Y', 366 * DAY),

@@ -13,7 +13,7 @@ use crate::program::Failure;
 /// The keys of `[webhooks]`, with their help texts.
 #[rustfmt::skip] // Keeps each row on one line.
 pub(super) const WEBHOOK_KEYS: [(&str, &str); 4] = [
-    ("enabled", "send events to the endpoints that clients create [default: true in development, and if this table exists]"),
+    ("enabled", "send events to the endpoints that clients create [default: true in development or if this table exists, otherwise false]"),
     ("allow", "private networks where endpoints are allowed, also without TLS, such as [\"10.1.0.0/16\"] [default: none; in development this machine]"),
     ("deny", "networks that nothing is sent to, even if they are public or allowed [default: none]"),
     ("ca_file", "a PEM file of root certificates to check endpoints with [default: the roots that browsers trust]"),
@@ -79,8 +79,9 @@ fn networks(table: &Table, key: &str, faults: &mut Vec<String>) -> Vec<IpNet> {
             Some(Ok(network)) if network.addr() == network.network() => networks.push(network),
             Some(Ok(network)) => {
                 let meant = network.trunc();
-                faults
-                    .push(format!("webhooks.{key}: {network} has bits after its prefix: {meant}"));
+                faults.push(format!(
+                    "webhooks.{key}: {network} has bits after its prefix: did you mean {meant}?"
+                ));
             }
             _ => {
                 let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);

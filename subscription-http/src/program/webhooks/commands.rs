@@ -22,11 +22,11 @@ pub(crate) enum WebhookCommand {
         /// The URL that events are sent to.
         #[arg(long)]
         url: String,
-        /// A type of events, such as `subscription.*`; can be given several times. [default: all events of plans,
-        /// subscriptions and payments]
+        /// Send only events of this type, such as `subscription.*`; can be given several times. [default: all events of
+        /// plans, subscriptions and payments]
         #[arg(long = "type", value_name = "TYPE")]
         types: Vec<String>,
-        /// A text for people.
+        /// A description of the endpoint, for people.
         #[arg(long, default_value = "")]
         description: String,
         #[command(flatten)]
@@ -39,16 +39,16 @@ pub(crate) enum WebhookCommand {
     },
     /// Send a ping to an endpoint, and print the outcome. Fails if the endpoint does not accept the ping.
     Ping(Named),
-    /// Replace the secret of an endpoint, and print the endpoint with its new secret, which is not shown again. The
-    /// previous secret signs for another 24 hours.
+    /// Replace the secret of an endpoint, and print the endpoint with its new secret, which is not shown again. Events
+    /// are also signed with the previous secret for another 24 hours, or for --overlap-hours.
     Rotate {
         #[command(flatten)]
         named: Named,
-        /// The number of hours for which the previous secret still signs: 0 to 72.
+        /// The number of hours for which events are also signed with the previous secret: 0 to 72. [default: 24]
         #[arg(long, value_name = "HOURS")]
         overlap_hours: Option<u64>,
     },
-    /// Delete an endpoint, with all parked events.
+    /// Delete an endpoint with its parked events: those that it did not accept, and those that wait behind them.
     Remove(Named),
     /// Check the signature of a delivery whose body is on standard input, without a server.
     Verify(Delivery),
@@ -57,7 +57,7 @@ pub(crate) enum WebhookCommand {
 /// The endpoint of a command.
 #[derive(Args)]
 pub(crate) struct Named {
-    /// The endpoint.
+    /// The id of the endpoint.
     id: String,
     #[command(flatten)]
     api: ApiArgs,

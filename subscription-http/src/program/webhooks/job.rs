@@ -22,7 +22,8 @@ pub(crate) struct WebhookJob {
     /// The signals of this process that events were committed, or that a caller changed an endpoint.
     events: Mutex<EventListener>,
     changed: JobSignal,
-    /// The sender with its state in memory. `None` at first: a new leader begins with the stored state.
+    /// The sender with its state in memory. `None` when this instance begins to lead: the next run then makes a sender,
+    /// which reads the stored state.
     sender: Mutex<Option<Sender>>,
 }
 
@@ -86,7 +87,8 @@ struct Waker<'a> {
 impl SenderSignals for Waker<'_> {
     async fn wait(&self, longest: Duration) {
         if self.is_stopped() {
-            // During a stop, deliveries in flight get this time.
+            // During a stop, `longest` is the time that deliveries in flight still have, so no signal ends the wait
+            // early.
             return sleep(longest).await;
         }
         tokio::select! {

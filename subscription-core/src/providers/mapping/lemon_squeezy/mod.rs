@@ -19,15 +19,15 @@ use crate::providers::PauseMeans;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, ExternalId, Href, Timestamp};
 
-/// The `type` of the objects that are followed.
+/// The field `type` of the objects that this service copies.
 const TYPES: [(&str, ObjectKind); 3] = [
     ("subscriptions", ObjectKind::Subscription),
     ("subscription-invoices", ObjectKind::Invoice),
     ("orders", ObjectKind::Order),
 ];
 
-/// Reads a webhook. The type of its object decides whether it is followed, not the name of the event, so undocumented
-/// events are followed too.
+/// Reads a webhook. The type of its object decides whether the webhook is used, not the name of the event. So
+/// undocumented events are used too.
 pub(crate) fn webhook(body: &[u8]) -> Webhook {
     let Ok(payload) = serde_json::from_slice::<Value>(body) else {
         return Webhook::Unreadable { event_type: None, path: "".into() };
@@ -50,7 +50,7 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
     }
 }
 
-/// The object that a webhook names; `None` if its type is not followed.
+/// The object that a webhook names; `None` if this service does not copy objects of this type.
 fn hint(payload: &JsonPath<'_>, name: Option<&str>) -> Result<Option<Hint>, Unmapped> {
     let meta = payload.field("meta");
     let data = payload.field("data");
@@ -104,7 +104,8 @@ fn subscription(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundSubscri
             (OnTrial, trial_ends_at, None, Renewal::At(renews_at), None)
         }
         "active" => (Active, None, None, Renewal::At(moment("renews_at")?), None),
-        // At the provider, the next renewal of these subscriptions is the next attempt to collect the unpaid renewal.
+        // At the provider, `renews_at` of these subscriptions is the next attempt to collect the unpaid renewal. So our
+        // record keeps the renewal date that it has.
         "past_due" => (PastDue, None, None, Renewal::Kept, None),
         "unpaid" => (Unpaid, None, None, Renewal::Kept, None),
         "paused" | "pause" => {
@@ -138,7 +139,7 @@ fn subscription(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundSubscri
     })
 }
 
-/// The status by the mode of a pause, and the end of the pause.
+/// The status of a paused subscription, which depends on the mode of the pause, and the end of the pause.
 fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>), Unmapped> {
     let mode = from.field("mode");
     let status = match mode.text()? {
@@ -149,8 +150,8 @@ fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>),
     Ok((status, from.field("resumes_at").optional(JsonPath::parsed)?))
 }
 
-/// The quantity of an item. The quantity is 1 in a trial, where there is no item, and if the usage is billed, where
-/// there is no quantity.
+/// The quantity of an item. The quantity is 1 if there is no item, as in a trial, or if the item is billed by usage and
+/// has no quantity.
 fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     let quantity = item.field("quantity");
     let by_usage = item.field("is_usage_based").flag().unwrap_or(false);

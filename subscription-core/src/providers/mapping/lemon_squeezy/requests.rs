@@ -50,7 +50,8 @@ fn number(after: Option<&str>) -> Option<u32> {
     after.map_or(Some(1), |after| after.parse().ok())
 }
 
-/// The page in a response. There is no filter by time, so a list ends at the first page that has an older object.
+/// The page in a response. The API has no filter by time. So the list ends at the first page that has an object from
+/// before the time at which the list begins.
 fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<ApiPage, Unmapped> {
     let since = match list {
         ObjectList::Invoices(since) | ObjectList::Orders(since) => *since,

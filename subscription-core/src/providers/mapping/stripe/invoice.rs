@@ -11,8 +11,8 @@ use crate::providers::mapping::money;
 use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
-/// Maps an invoice with its payments, their intents and charges, and with the field `disputes`, which Stripe does not
-/// have: the client of its API adds it.
+/// Maps an invoice with its payments, their intents and charges, and with the field `disputes`, which an invoice of
+/// Stripe does not have: our client of Stripe's API adds it.
 pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     let root = JsonPath::root(value);
     let parent = root.field("parent").field("subscription_details").field("subscription");
@@ -36,7 +36,8 @@ pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     if found.payments.is_empty() { Err(Unmapped::ZeroAmount) } else { Ok(found) }
 }
 
-/// The lines that have a price: the item sold, and the start and the end of the period. Lines of prorations come last.
+/// The lines that have a price: the item sold, and the start and the end of the period. Lines of prorations come last,
+/// because the first line of a plan is used.
 fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
@@ -65,7 +66,8 @@ fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmap
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-/// The payments of an invoice whose amount is not 0, and true if the list of payments has all of them.
+/// The payments of an invoice, without those that have the amount 0. The flag is true if the list of payments accounts
+/// for all money that was paid.
 fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> {
     let invoice =
         one_of(&root.field("status"), &["draft", "open", "paid", "uncollectible", "void"])?;
@@ -84,8 +86,8 @@ fn payments(root: &JsonPath<'_>) -> Result<(Vec<FoundPayment>, bool), Unmapped> 
         }
         payments.extend(payment(&entry.named, &entry.place, units, status)?);
     }
-    // The list lacks the rest of the money, for example if it was paid outside of Stripe. Its payment has the id of the
-    // invoice.
+    // The list does not account for the rest of the money, for example because the rest was paid outside of Stripe. A
+    // payment of the rest is added, with the id of the invoice.
     if elsewhere > 0 {
         payments.extend(payment(root, root, elsewhere, PaymentStatus::Succeeded)?);
     }
@@ -110,19 +112,19 @@ fn payment(
 
 /// A payment of an invoice.
 struct Entry<'a> {
-    /// The invoice payment; before 2025-03-31 the invoice.
+    /// The invoice payment; in API versions before 2025-03-31 the invoice.
     place: JsonPath<'a>,
-    /// The status of the invoice payment; `None` before 2025-03-31.
+    /// The status of the invoice payment; `None` in API versions before 2025-03-31.
     status: Option<&'a str>,
     units: JsonPath<'a>,
-    /// The object whose id is also the id of the payment.
+    /// The payment intent, charge or payment record. Its id becomes the external id of our payment.
     named: JsonPath<'a>,
     intent: Option<JsonPath<'a>>,
     charge: Option<JsonPath<'a>>,
 }
 
-/// The payments in the list of payments. Before 2025-03-31 there is no list: then the payment of the invoice itself, if
-/// it has one.
+/// The payments in the list of an invoice. In API versions before 2025-03-31 there is no list: then the result is the
+/// payment that the invoice itself names, if it names one.
 fn entries<'a>(root: &JsonPath<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     let list = root.field("payments");
     let read =
@@ -202,8 +204,9 @@ const INTENT: [&str; 7] = [
     "requires_capture",
 ];
 
-/// `Disputed` if a dispute of the charge is open, `Refunded` if a dispute is lost, otherwise `None`. The charge is
-/// still flagged when its disputes are over, so the disputes decide. If there are none, the flag decides.
+/// `Disputed` if a dispute of the charge is open, `Refunded` if a dispute is lost, otherwise `None`. The flag
+/// `disputed` of the charge remains true after its disputes are over, so the statuses of the disputes decide. If
+/// `disputes` has none for the charge, the flag decides.
 fn disputed(
     charge: &JsonPath<'_>,
     disputes: &[JsonPath<'_>],
@@ -226,7 +229,8 @@ fn disputed(
             });
         }
     }
-    // An open dispute takes precedence over a lost one.
+    // An open dispute takes precedence over a lost one: `Disputed` is greater than `Refunded`, and both are greater
+    // than `None`.
     Ok(found.into_iter().max().unwrap_or(Some(PaymentStatus::Disputed)))
 }
 

@@ -10,7 +10,7 @@ use crate::providers::mapping::read::JsonPath;
 use crate::values::Timestamp;
 
 /// The API version is sent with each request, because the version of the account may be older or newer. The version
-/// sent is the last one of its release, within which Stripe only adds fields.
+/// that is sent is the last one of the release `basil`. Within a release, Stripe only adds fields.
 pub(in crate::providers) const REQUESTS: Requests = Requests {
     host: "https://api.stripe.com",
     headers: &[("stripe-version", "2025-08-27.basil")],
@@ -36,8 +36,8 @@ fn object(kind: ObjectKind, id: &ObjectId) -> Option<String> {
     Some(format!("/v1/{folder}/{id}"))
 }
 
-/// The payments of an invoice with their charges. The list is read on its own, because the charge lies five levels
-/// below the invoice, and Stripe expands four.
+/// The path of the payments of an invoice with their charges. They are read by a request of their own, because the
+/// charge lies five levels below the invoice, and Stripe expands four.
 fn payments(invoice: &Value) -> Vec<String> {
     let expand =
         "expand%5B%5D=data.payment.payment_intent.latest_charge&expand%5B%5D=data.payment.charge";
@@ -47,7 +47,7 @@ fn payments(invoice: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The disputes of the payments of an invoice, for each charge that has some.
+/// The paths of the disputes of an invoice: one list for each charge of its payments that is marked as disputed.
 fn disputes(invoice: &Value) -> Vec<String> {
     let disputed = |entry: JsonPath<'_>| {
         let payment = entry.field("payment");

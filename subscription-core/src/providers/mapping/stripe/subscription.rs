@@ -72,8 +72,8 @@ fn state(root: &JsonPath<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
         }
         "incomplete" => state(SubscriptionStatus::Pending, When::Never, When::PeriodEnd),
         "paused" => state(SubscriptionStatus::Paused, When::Never, When::Kept),
-        // At Stripe, these subscriptions are already in their next period. Our record still has the renewal that is not
-        // paid.
+        // At Stripe, these subscriptions are already in the period after the unpaid renewal. Our record keeps the
+        // renewal date that it has: the date of the unpaid renewal.
         "past_due" => state(SubscriptionStatus::PastDue, maybe(moment("cancel_at")?), When::Kept),
         "unpaid" => state(SubscriptionStatus::Unpaid, maybe(moment("cancel_at")?), When::Kept),
         name @ ("trialing" | "active") => {

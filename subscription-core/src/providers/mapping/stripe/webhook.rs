@@ -31,9 +31,11 @@ enum Named {
     PaymentIntent,
 }
 
-/// The object that events of a type are about; `None` if the type is not followed.
+/// The type of the object that events of a type are about, and the field that has its id; `None` if this service does
+/// not use events of this type.
 fn followed(event_type: &str) -> Option<(ObjectKind, Named)> {
-    // Thin events about objects of API version 1 have the prefix `v1.`.
+    // The types of thin events (events that contain only the id of their object) about objects of API version 1 have
+    // the prefix `v1.`.
     Some(match event_type.strip_prefix("v1.").unwrap_or(event_type) {
         "customer.subscription.trial_will_end" => return None,
         name if name.starts_with("customer.subscription.") => (ObjectKind::Subscription, Named::Id),
@@ -77,8 +79,8 @@ pub(crate) fn webhook(body: &[u8]) -> Webhook {
     }
 }
 
-/// The id of the event, true if it is about live data, and the id of its object, or `None` if it is about no object.
-/// The error is the path of the field that cannot be read.
+/// The id of the event, true if it is about live data, and the id of the object to fetch, or `None` if the event names
+/// no such object. The error is the path of the field that cannot be read.
 fn hint(
     event: &Fields<'_>,
     named: Named,

@@ -26,7 +26,7 @@ impl Encode<'_, Postgres> for Digits {
         if !self.0.is_zero() {
             return <Decimal as Encode<'_, Postgres>>::encode_by_ref(&self.0, buffer);
         }
-        // The binary form of the number: no digits, no weight, no sign, and this number of places after the point.
+        // The binary form of zero: no digits, no weight, no sign, and then the number of places after the point.
         buffer.extend([0; 6]);
         buffer.extend(u16::try_from(self.0.scale())?.to_be_bytes());
         Ok(IsNull::No)

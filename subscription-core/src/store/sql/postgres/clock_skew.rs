@@ -1,4 +1,4 @@
-//! Compares the clock of this machine with the database's.
+//! Compares the clock of this machine with the clock of the database.
 //!
 //! An instance with a wrong clock would take the billing steps of another day, such as renewals, and other instances
 //! would never undo these steps. So an instance writes nothing until its clock is right.

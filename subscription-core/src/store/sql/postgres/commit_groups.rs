@@ -24,9 +24,10 @@ enum Role {
 }
 
 /// Change sets that can be one statement. All sets that name a table use its records in the same [`Role`]. Otherwise a
-/// set could create a record with a unique value before an earlier set gives up the value, and the text would depend on
-/// the order of the keys. A table that only some of the sets name must be one in which they create records, so that
-/// there are few texts. A record that a set writes is neither written nor guarded by a later set.
+/// set could create a record with a unique value before an earlier set gives up the value, and the text of the
+/// statement would depend on the order of the keys. A table that only some of the sets name must be one in which they
+/// create records, so that few different texts are prepared. A record that a set writes is neither written nor guarded
+/// by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
@@ -58,7 +59,7 @@ impl Group {
         Ok(())
     }
 
-    /// True if a set of the group writes a record that this set writes or guards.
+    /// True if a set of the group writes a record that `changes` writes or guards.
     pub(super) fn is_before(&self, changes: &ChangeSet) -> bool {
         names_one_of(&self.written, changes)
     }
@@ -106,7 +107,8 @@ pub(super) fn can_join(changes: &ChangeSet) -> bool {
     roles(changes).is_some()
 }
 
-/// True if a set updates a record with a unique value that depends on several columns.
+/// True if a set updates a payment or a user: their unique values depend on several columns, and the update may give up
+/// such a value.
 fn gives_up(changes: &ChangeSet) -> bool {
     let is_such = |write: &Record| matches!(write, Record::Payment(_) | Record::User(_));
     changes.writes.iter().any(|write| is_such(write) && write.version() != Version::FIRST)
@@ -117,8 +119,9 @@ fn gives_up(changes: &ChangeSet) -> bool {
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for changes in sets {
-        // A statement does not notice that a record gives up a period or an identity, and then the order of the sets
-        // counts.
+        // One statement for several change sets checks unique values (the period of a payment, the identity of a user)
+        // against the rows as they were before it. It does not see that an earlier set frees a value that a later set
+        // takes. So a set that may free such a value is committed alone.
         let is_alone = gives_up(&changes);
         let joined = match groups.last_mut() {
             Some(group) if !is_alone => group.add(changes),

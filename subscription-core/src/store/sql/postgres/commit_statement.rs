@@ -38,7 +38,8 @@ use super::row::Bound;
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
 
-/// A change set with more writes and guards, or more events, than this is committed by a transaction.
+/// A change set with more writes and guards, or more events, than this is committed by a transaction of several
+/// statements.
 const PARTS_MAX: usize = 8;
 
 /// Change sets as one statement. Each row of its result has the number of a set that was refused, and the number of the
@@ -46,7 +47,7 @@ const PARTS_MAX: usize = 8;
 #[derive(Debug)]
 pub(super) struct BatchStatement {
     pub(super) bound: Bound,
-    /// The records whose versions are compared, by the numbers of the checks.
+    /// The records whose versions are compared. The number of a check is the index of its record in this list.
     pub(super) checked: Vec<Key>,
 }
 
@@ -83,8 +84,8 @@ pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<Batc
     builder.finish(checked)
 }
 
-/// True if a set writes at least one record and at most one to a table, has few parts, and deletes no records or
-/// events.
+/// True if a set writes at least one record, writes as [`is_one_a_table`] requires, has few parts, and deletes no
+/// records or events.
 pub(super) fn is_small(changes: &ChangeSet) -> bool {
     let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
     let is_few = writes.len() + guards.len() <= PARTS_MAX && events.len() <= PARTS_MAX;
@@ -98,8 +99,8 @@ pub(super) fn is_small(changes: &ChangeSet) -> bool {
 /// True if no table has two writes, and at most one write has unique values. Then an error that names a table
 /// identifies the write, and the write with unique values comes last, after all versions were checked. A set of only
 /// new records may have several writes with unique values, such as a subscription with its first payment: if a value is
-/// taken, all new records are looked up again. An update of a subscription is not counted: it rarely changes a unique
-/// value.
+/// taken, all new records are read, to find out whether one of them exists already. An update of a subscription is not
+/// counted: it rarely changes a unique value.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -226,14 +227,14 @@ impl StatementBuilder {
                 continue;
             }
             let assigned = each(columns, ", ", |column| format!("{column} = r.{column}"));
-            // The version is compared again, although the row is locked: every update names the version that it
-            // follows.
+            // The version is compared again, although the row is locked, so that no UPDATE can replace another version
+            // than the one that was read.
             updates.push(format!(
                 "UPDATE {name} AS t SET {assigned} FROM check_{nth} AS r WHERE {same} AND {ACCEPTED}"
             ));
             if !self.is_single && !unique.is_empty() {
-                // A value that is given up becomes NULL. Only a later set can use it, and this condition finds that
-                // set.
+                // A set that gives up a unique value writes NULL, which meets no condition here. A later set that takes
+                // the value by an update meets the condition.
                 let moves =
                     |it: &str| format!("r.{it} IS NOT NULL AND t.{it} IS DISTINCT FROM r.{it}");
                 let moves = each(&unique, " OR ", moves);

@@ -15,14 +15,15 @@ use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
 
-/// With synchronous replication writes a short record that nobody reads, so that the commit waits for a stand-by.
+/// With synchronous replication, writes a short message to the write-ahead log that nobody reads: without it, a commit
+/// that writes nothing would not wait for a stand-by.
 const WAIT_FOR_STANDBY: &str = "SELECT CASE WHEN current_setting('synchronous_standby_names') = '' THEN NULL \
      ELSE pg_logical_emit_message(true, 'subscription', '') END";
 
 /// Checks and writes a change set inside a transaction.
 pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
     if changes.is_empty() {
-        // Writes nothing, and is refused by a database that can only be read.
+        // This statement writes nothing, but a database that can only be read refuses it.
         to.execute(Statement::plain("DELETE FROM events WHERE FALSE")).await?;
         to.execute(Statement::plain(WAIT_FOR_STANDBY)).await?;
         return Ok(());

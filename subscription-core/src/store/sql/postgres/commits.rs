@@ -29,7 +29,7 @@ use crate::values::Version;
 const ATTEMPTS: u32 = 8;
 /// The pause after the first failed attempt. The pause after attempt n is n times as long.
 const PAUSE: Duration = Duration::from_millis(4);
-/// A commit that takes longer than this is confirmed before it counts as done.
+/// A commit that takes longer than this is confirmed before it counts as done: see [`Commits::confirmed`].
 const SLOW: Duration = Duration::from_secs(1);
 /// The largest number of attempts to confirm a commit.
 const CONFIRMATIONS: usize = 3;
@@ -53,8 +53,8 @@ impl Handler for Commits {
         let mut outcomes = Vec::with_capacity(sets.len());
         let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
         for (place, changes) in sets.into_iter().enumerate() {
-            // A set goes back to its caller if an earlier set writes one of its records, so that it does not delay the
-            // other sets.
+            // If an earlier set writes a record that this set writes or guards, this set goes back to its caller, who
+            // commits it alone. So it does not delay the other sets.
             if groups.iter().any(|(group, _)| group.is_before(&changes)) {
                 outcomes.push((place, Err(changes)));
                 continue;
@@ -153,7 +153,8 @@ impl Commits {
         })
     }
 
-    /// The outcomes of sets. `None` for a set that was refused and must be judged alone.
+    /// The outcomes of the sets. `None` for a set that was refused for a reason that only a commit of this set alone
+    /// can show.
     async fn outcomes(
         &self,
         statement: BatchStatement,
@@ -209,7 +210,7 @@ impl Commits {
         Ok(done)
     }
 
-    /// Confirms all earlier commits by an empty commit that does not take long: the log of the database is one
+    /// Confirms all earlier commits by an empty commit that takes less than [`SLOW`]: the log of the database is one
     /// sequence, so a stand-by that has the last commit has all of them.
     async fn confirm(&self) -> Result<(), sqlx::Error> {
         let rows = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;

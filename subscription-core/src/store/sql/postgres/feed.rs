@@ -64,7 +64,7 @@ impl Bounds {
     }
 }
 
-/// Numbers every event up to this position.
+/// Numbers every event whose column `position` is `last` or less.
 pub(super) async fn number_up_to(
     connection: &mut PgConnection,
     last: i64,

@@ -1,7 +1,7 @@
 //! Requests of callers who wait at the same time, handled as groups.
 //!
 //! A request is handled at once, unless the maximum number of groups is running. Then it waits, and joins the next
-//! group with the other requests that wait by then. So no group begins before all its requests have come.
+//! group with the other requests that wait by then. So a group begins only after all its requests were made.
 //!
 //! A separate task handles the groups, so that a caller who is cancelled does not cancel the requests of others.
 

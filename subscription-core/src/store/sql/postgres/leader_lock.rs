@@ -1,7 +1,8 @@
 //! The lock of the instance that does the background work: an advisory lock of a session.
 //!
-//! The lock has a connection of its own and ends with it. The lock writes nothing: safety comes from the versions of
-//! records. If two processes hold the lock for a moment, some commits are refused and nothing else happens.
+//! The lock has a connection of its own and ends with it. The records are safe without the lock, because each commit
+//! compares their versions: if two processes hold the lock for a moment, some commits are refused and nothing else
+//! happens.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -33,9 +34,9 @@ const NAME_SESSION: &str = "SELECT set_config('subscription.session', gen_random
      WHERE coalesce(current_setting('subscription.session', true), '') = ''";
 
 /// Acquires the lock unless the session holds it already ($1), and reads the clock of the database in microseconds.
-/// Returns NULL instead of the lock if the session does not have this name ($2): a pooler that gives each transaction
-/// another session would let several instances hold one lock. A stand-by has locks of its own, so nobody holds the lock
-/// there. Instances with the same schema compete for one lock; each schema has its own lock.
+/// Returns NULL instead of true or false if the session does not have this name ($2): a pooler that gives each
+/// transaction another session would let several instances hold one lock. Returns false on a stand-by, because a
+/// stand-by has locks of its own. Instances with the same schema compete for one lock; each schema has its own lock.
 const TRY_LOCK: &str = "SELECT CASE \
      WHEN current_setting('subscription.session', true) IS DISTINCT FROM $2 THEN NULL \
      WHEN pg_is_in_recovery() THEN false WHEN $1 THEN true ELSE \
@@ -76,8 +77,9 @@ impl LeaderLock {
     /// Acquires the lock if no other process holds it, and returns true if this process holds it.
     ///
     /// Call it every two seconds, also in processes that do no background work: a holder whose connection is silent for
-    /// six seconds loses the lock, and the clock of the machine is compared with the database's. If they differ by more
-    /// than a minute, this process neither holds the lock nor writes to the store until its clock is right.
+    /// six seconds loses the lock, and each call compares the clock of this machine with the clock of the database. If
+    /// the clocks differ by more than a minute, this process neither holds the lock nor writes to the store until its
+    /// clock is right.
     pub async fn holds(&self) -> bool {
         let asked_at = SystemClock.now();
         let mut place = self.session.lock().await;
@@ -112,7 +114,7 @@ impl LeaderLock {
         }
     }
 
-    /// The difference between the clock of this machine and the database's when they were last compared.
+    /// The difference between the clock of this machine and the clock of the database when they were last compared.
     pub fn skew(&self) -> Duration {
         self.skew.get()
     }
@@ -151,7 +153,7 @@ async fn prove(options: &PgConnectOptions) -> Result<(), sqlx::Error> {
         "the database grants one advisory lock to two sessions: this instance does no background work. \
          Use PostgreSQL, not a compatible database"
     );
-    Err(sqlx::Error::Protocol("advisory locks do not exclude anybody".to_owned()))
+    Err(sqlx::Error::Protocol("one advisory lock has two holders".to_owned()))
 }
 
 /// Logs that other instances use the same session, or that this session is not the one that was opened.

@@ -1,4 +1,4 @@
-//! Listens for changes that other instances made, and invalidates them in the cache (`LISTEN`).
+//! Listens for changes that other instances made (`LISTEN`), and removes the changed records from the cache.
 
 use std::sync::Arc;
 use std::time::Duration;

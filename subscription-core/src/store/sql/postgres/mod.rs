@@ -120,7 +120,7 @@ impl Dialect for Postgres {
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
-        // Giving events their numbers is a commit, so it is confirmed like one.
+        // Events get their numbers by a commit, so this commit is confirmed like any other: see `Commits::confirmed`.
         let kept = async {
             let mut connection = self.pool.get().await?;
             let kept = feed::number_and_bound(&mut connection).await;

@@ -84,7 +84,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Uses this schema, which must exist, instead of the user's own schema.
+    /// Uses this schema, which must exist, instead of the default schema of the database user.
     #[must_use]
     pub fn schema(mut self, schema: &str) -> Self {
         self.options = self.options.options([("search_path", schema)]);
@@ -151,7 +151,8 @@ impl PostgresOptions {
             .application_name("subscription")
             .statement_cache_capacity(256)
             .options(timeouts.map(|name| (name, millis.as_str())))
-            // Abandoned connections get a ROLLBACK. If they have no transaction, PostgreSQL sends a warning.
+            // A connection whose caller was cancelled gets a ROLLBACK. If it has no open transaction, PostgreSQL
+            // would send a warning without this setting.
             .options([("client_min_messages", "error")])
             .disable_statement_logging();
         let pool = Pool::new(

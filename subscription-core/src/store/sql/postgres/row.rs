@@ -66,7 +66,7 @@ pub(super) async fn rows_by_arrays(
 
 type BoundQuery = Query<'static, Postgres, PgArguments>;
 
-/// Defines how each variant of a value is bound, as it is or in an array; `None` is NULL.
+/// Defines how each variant of a value is bound, as a single value or as a value of an array; `None` is NULL.
 macro_rules! bound {
     ($($variant:ident($value:ident) => $bound:expr),+ $(,)?) => {
         fn bind(query: BoundQuery, value: Value) -> BoundQuery {

@@ -30,7 +30,7 @@ use super::row::rows_by_arrays;
 use crate::store::StoreError;
 use crate::values::locked;
 
-/// When this number of texts is cached, the texts that no caller is reading are removed.
+/// When this number of texts is cached, the texts that no caller is using are removed.
 const TEXTS_KEPT: usize = 64;
 
 /// Runs reads, several of them by one statement.
@@ -46,13 +46,13 @@ pub(super) struct SharedReads {
 /// The reads that can be shared. The key is the text of the statement that reads for one caller.
 type Reads = HashMap<Cow<'static, str>, Arc<Groups<ReadsOfText>>>;
 
-/// The reads whose statements have one text.
+/// The reads whose statements have the same text.
 #[derive(Debug)]
 struct ReadsOfText {
     pool: Arc<Pool<PgConnection>>,
     single: Cow<'static, str>,
     types: Vec<&'static str>,
-    /// The text for several callers.
+    /// The text of the statement that reads for several callers.
     several: Arc<str>,
 }
 
@@ -164,8 +164,8 @@ fn by_caller(rows: Vec<PgRow>, callers: usize) -> Result<Vec<Vec<PgRow>>, sqlx::
     Ok(by_caller)
 }
 
-/// The SQL type of each value; `None` for a value that is not shared. A text is not shared: a text that PostgreSQL
-/// refuses would make the reads of other callers fail.
+/// The SQL type of each value; `None` if a read with this value is not shared. A read with a text is not shared: a text
+/// that PostgreSQL refuses would make the reads of other callers fail.
 fn types_of(values: &[Value]) -> impl Iterator<Item = Option<&'static str>> {
     values.iter().map(|value| match value {
         Value::Id(_) => Some("uuid"),

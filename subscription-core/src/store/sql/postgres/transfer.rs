@@ -17,7 +17,7 @@ use crate::store::transfer::{
 impl Transfer for Postgres {
     async fn export(&self, to: Writer<'_>, report: Report<'_>) -> Result<Counts, TransferError> {
         let mut numbering = self.connect_without_timeouts().await?;
-        // Most events are numbered before the snapshot is taken, so that few are late.
+        // Most events are numbered before the snapshot is taken, so that few events have no sequence in the snapshot.
         let text = "SELECT COALESCE(max(position), 0) FROM events WHERE sequence IS NULL";
         let last = number(&mut numbering, text).await?;
         feed::number_up_to(&mut numbering, last).await.map_err(failed)?;
@@ -25,8 +25,8 @@ impl Transfer for Postgres {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let mut snapshot = reader.begin_with(begin).await.map_err(failed)?;
         let late = late_events(&mut snapshot, &mut numbering).await.map_err(failed)?;
-        // A sequence object is read outside of the snapshot, so this is the number of the last late event
-        // or a later one.
+        // PostgreSQL reads this counter outside of the snapshot, so the result is the number of the last late event or
+        // a later number.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let feed = number(&mut snapshot, text).await?.unsigned_abs();
         let exported = export(&mut *snapshot, feed, &late, to, report).await;
@@ -77,7 +77,8 @@ async fn number(from: &mut PgConnection, text: &'static str) -> Result<i64, Tran
     Ok(row.int(0).map_err(failed)?)
 }
 
-/// The events that the snapshot sees without a sequence. They get sequences after all others that the snapshot sees.
+/// Numbers the events that have no sequence in the snapshot, and returns them. Their sequences come after the sequences
+/// of all other events in the snapshot.
 async fn late_events(
     snapshot: &mut PgConnection,
     numbering: &mut PgConnection,

@@ -1,6 +1,6 @@
-//! Commits one change set on the writer's connection, step by step. The set cannot be part of a message of
-//! `commit_several.rs`, or was refused there and the reason is not known yet. There is only one writer, so the records
-//! that are read here do not change until the end of the transaction.
+//! Commits one change set on the writer's connection, step by step. This is done for a set that `commit_several.rs`
+//! cannot commit together with others, or that was refused there for a reason that is not known yet. There is only one
+//! writer, so the records that are read here do not change until the end of the transaction.
 
 use sqlx::sqlite::SqliteConnection;
 

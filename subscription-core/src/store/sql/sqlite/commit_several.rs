@@ -39,7 +39,8 @@ use crate::values::Version;
 /// The largest number of change sets in one message.
 const SETS_MAX: usize = 32;
 
-/// The largest number of records, of guards and of events of a set: sets of these sizes have few different texts.
+/// A set with more records, more guards or more events than this is not put into a message, so that there are few
+/// different texts.
 const FEW: usize = 8;
 
 /// The largest number of statements in a message.
@@ -180,9 +181,9 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the statement that writes a record. The statement of a set's first record gets no end, so that conditions
-    /// can follow. The statement of an `other` record writes only if the previous statement has written. A subscription
-    /// with a new period is written only if the columns of [`STAYS`] stay the same.
+    /// Adds the statement that writes a record. The statement of a set's first record has no semicolon at its end, so
+    /// that conditions can follow. The statement of an `other` record writes only if the previous statement has
+    /// written. A subscription with a new period is written only if the columns of [`STAYS`] stay the same.
     fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
         let name = table.name;

@@ -1,10 +1,10 @@
 //! Erases deleted rows from the file and its write-ahead log, after they were deleted from the tables.
 //!
-//! With `secure_delete` SQLite overwrites a deleted row in its page with zeros. Older versions of the page
-//! stay in the log until it is truncated, so that is done soon after a deletion. SQLite also moves rows
-//! between pages, and may leave a copy in the unused part of a page (for about one in a thousand deleted
-//! accounts). Only VACUUM rewrites every page. It runs some minutes after an account was deleted, if the
-//! file is small. If the process is killed before that, it runs after the next deletion.
+//! With `secure_delete` SQLite overwrites a deleted row in its page with zeros. Older versions of the page stay in the
+//! log until the log is truncated, so the log is truncated soon after a deletion. SQLite also moves rows between pages,
+//! and may leave a copy in the unused part of a page (for about one in a thousand deleted accounts). Only VACUUM
+//! rewrites every page. It runs some minutes after an account was deleted, if the file is small. If the process is
+//! killed before that, it runs after the next deletion.
 
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ impl Erasure {
         }
     }
 
-    /// Runs a scheduled VACUUM now, because the database is about to be closed. Closing truncates the WAL, so no erased
-    /// data stays in either file.
+    /// Runs a scheduled VACUUM now, because the database is about to be closed. Closing truncates the WAL, so no
+    /// deleted data stays in the database file or in the WAL.
     pub(super) async fn erase_all(&mut self, connection: &mut SqliteConnection) {
         if self.pages_due.is_some() {
             self.vacuum(connection).await;

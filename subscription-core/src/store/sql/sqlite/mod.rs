@@ -45,8 +45,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// Only one process can open the file, and one task of that process writes. Change sets that wait for this task share a
 /// transaction, and so one flush of the disk; a refused change set is rolled back by itself. Readers continue during a
-/// write. Deleted rows are overwritten in the file. They are removed from its log a second later, or when their last
-/// reader is done.
+/// write. Deleted rows are overwritten in the file. They are removed from the write-ahead log a second later, or when
+/// the last reader that needs them is done.
 /// A commit that returned `Ok` survives a power cut, unless the file was opened with
 /// [`SqliteOptions::relaxed`].
 pub type SqliteStore = SqlStore<Sqlite>;
@@ -117,8 +117,8 @@ impl SqliteOptions {
             // Pages that a savepoint may have to restore stay in memory, and are not written to a file beside this one.
             .pragma("temp_store", "memory")
             .statement_cache_capacity(STATEMENTS_KEPT)
-            // The buffer has room for a whole message: SQLite's thread continues while the writer task prepares the
-            // next message.
+            // The buffer has room for the results of a whole message (see `commit_several`), so that SQLite's thread
+            // need not wait while the writer task prepares the next message.
             .row_buffer_size(STATEMENTS_MAX)
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
@@ -205,8 +205,8 @@ impl Dialect for Sqlite {
     }
 
     /// Writes the tests into the limit. SQLite evaluates a condition again for each row, even if it depends on no row.
-    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were one more column of the
-    /// comparison with the position, SQLite could not find the position in an index.
+    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were instead one more column
+    /// of the comparison with the position, SQLite could not find the position in an index.
     fn skip_unless(branch: &mut Branch, tests: &[String]) {
         if !tests.is_empty() {
             let tests = tests.join(" AND ");

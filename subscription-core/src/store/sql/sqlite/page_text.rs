@@ -1,6 +1,6 @@
-//! Records and pages as one text. SQLite's thread passes rows on one by one, and each value in memory of its own, which
-//! takes longer than reading the values. JSON would work too, but SQLite takes longer to write it, and serde takes
-//! longer to read it.
+//! Records and pages as one text. The thread in which sqlx runs SQLite sends rows one by one, and allocates memory for
+//! each value, which takes longer than reading the values. JSON would work too, but SQLite takes longer to write it,
+//! and serde takes longer to read it.
 
 use std::borrow::Cow;
 

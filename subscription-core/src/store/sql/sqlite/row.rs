@@ -19,7 +19,8 @@ use crate::values::Timestamp;
 impl SqlConnection for SqliteConnection {
     type Row = SqliteRow;
 
-    /// Before the ping, SQLite's thread rolls back an abandoned transaction, even if its `BEGIN` was abandoned.
+    /// Before the ping, SQLite's thread rolls back the transaction of a caller who was cancelled, even if the caller
+    /// was cancelled during `BEGIN`.
     async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {
         self.ping().await
     }

@@ -51,7 +51,8 @@ impl Transfer for Sqlite {
     }
 }
 
-/// Sets the last sequence that the feed has given, and updates access classes.
+/// Sets the counter of the feed to the last sequence of the exported feed, and updates the access class of each
+/// subscription.
 async fn finish(to: &mut SqliteConnection, feed: u64) -> Result<(), sqlx::Error> {
     let text = "DELETE FROM sqlite_sequence WHERE name = 'events'";
     to.execute(Statement::plain(text)).await?;

@@ -1,8 +1,8 @@
 //! The writer task: change sets that wait for it share a transaction, and so a flush of the disk.
 //!
-//! Many sets of one caller are a batch. Batches that wait share a transaction too. If other callers wait, the
-//! transaction ends early and includes their change sets. So a request waits only for a few sets of the billing clock
-//! and for one flush.
+//! The sets that one caller commits together (`commit_each`), such as those of the billing clock, are a batch. Batches
+//! that wait share a transaction too. If other callers wait, the transaction ends early and includes their change sets.
+//! So a request waits only for a few sets of the billing clock and for one flush.
 
 use std::collections::VecDeque;
 use std::mem::take;
@@ -29,8 +29,8 @@ const GROUP_MAX: usize = 256;
 /// The number of change sets of a batch that a transaction commits even if other callers wait.
 const BATCH_MIN: usize = 4;
 
-/// After this number of sets of batches, a transaction begins no further batch. While the next transaction writes that
-/// batch, the callers of the finished batches prepare their next sets.
+/// A transaction that has committed this number of sets from batches begins no further batch. The next transaction
+/// writes that further batch, while the callers of the finished batches prepare their next sets.
 const BATCHES_MAX: usize = 128;
 
 /// The queue of the writer task.
@@ -102,7 +102,7 @@ impl Writer {
         self.ask(|answer| Job::Work(Work::Commit(Box::new(changes)), answer)).await?
     }
 
-    /// Commits many sets in one transaction. Each set is accepted or refused by itself.
+    /// Commits many sets as one batch. Each set is accepted or refused by itself.
     pub(super) async fn commit_each(&self, sets: Vec<ChangeSet>) -> Vec<Result<(), StoreError>> {
         let count = sets.len();
         let batch =
@@ -176,7 +176,7 @@ async fn run(
         let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
             connection = lend(connection, &options, to).await;
-            // The log may contain the records of a refused import.
+            // The log may contain the records of a refused import, so it is truncated soon.
             erasure.in_log();
         }
         if !closing.is_empty() && batches.is_empty() {
@@ -330,7 +330,8 @@ async fn serve(
             batch.outcomes.truncate(if nth == 0 { committed } else { 0 });
         }
         refuse(work, batches.drain(..begun), error);
-        // ROLLBACK fails where SQLite has rolled back by itself.
+        // ROLLBACK fails also if SQLite has already rolled back by itself: then a ping shows whether the connection
+        // still works.
         return undone.is_ok() || connection.ping().await.is_ok();
     }
     for ((_, to), outcome) in work.into_iter().zip(outcomes) {

@@ -45,11 +45,11 @@ pub(crate) struct EndpointQueue {
     read_to: u64,
     /// The sequence of the newest event of the feed.
     last: u64,
-    /// The tick during which the feed was last read to its end.
+    /// The number of the tick (a wake-up of all loops) during which the feed was last read to its end.
     read_at_tick: u64,
     /// When the first uncommitted change was made; `None` if there are no uncommitted changes.
     changed_at: Option<Timestamp>,
-    /// The number of uncommitted outcomes.
+    /// The number of tries whose outcomes are not committed yet.
     outcomes: usize,
     /// True if the next commit must also write the endpoint, because it was disabled.
     endpoint_changed: bool,
@@ -295,8 +295,8 @@ impl EndpointQueue {
         Some(NextDelivery { event, signing, attempt, is_parked: false, is_probe })
     }
 
-    /// The earliest time of a probe, of a try of a parked event, or of a deletion; `None` if there is none. Events
-    /// that can be tried at once are not included.
+    /// The earliest time of a probe, of a try of a parked event, or of the deletion of a given-up event; `None` if
+    /// there is none. Events that can be tried at once are not included.
     pub(crate) fn next_at(&self) -> Option<Timestamp> {
         let stall = self.stall().filter(|_| self.is_enabled());
         let waits = stall.is_some_and(|stall| stall.reason == StallReason::Failing);
@@ -306,7 +306,7 @@ impl EndpointQueue {
         probe.into_iter().chain(parked.map(|(at, _)| at)).chain(self.parked.expires_at()).min()
     }
 
-    /// Deletes the given-up events whose time in the list is over.
+    /// Deletes the given-up events that have been listed for 30 days.
     pub(crate) fn expire(&mut self, now: Timestamp) {
         if self.parked.expire(now) {
             self.changed(now);

@@ -122,8 +122,8 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
 }
 
 /// Removes the half of the buckets that are full or will be full soonest. A full bucket allows as much as a missing
-/// one, so nothing is lost with it. A key that has reached its limit has an almost empty bucket: an attacker who sends
-/// from ever new addresses removes it only once more than half of the keys are limited.
+/// one, so nothing is lost with it. A key that has reached its limit has an almost empty bucket, which is full last: an
+/// attacker who sends from ever new addresses can remove it only once more than half of the keys are limited.
 ///
 /// One removal makes room for many new keys, and locks one shard only.
 fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {

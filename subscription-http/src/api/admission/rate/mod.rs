@@ -60,7 +60,7 @@ pub struct RateLimits {
     /// Successful refreshes of one session.
     pub refresh_session: Option<Quota>,
     /// Requests from one address with an unknown `client-id`. Once the limit is reached, all requests from the address
-    /// with a `client-id` are refused. An address that a client asserts does not count here.
+    /// with a `client-id` are refused. An address that a client asserts (scope `assert-ip`) does not count here.
     pub failed_clients: Option<Quota>,
     /// All requests of one confidential client, from any address. Public clients have no such limit: their id is
     /// public, so anybody could use up the limit of all their users.
@@ -249,7 +249,7 @@ impl Limiters {
 
     /// Counts the successful refresh of a session.
     pub(crate) fn refreshed(&self, session: SessionId) {
-        // Concurrent refreshes were all allowed, so the bucket may already be empty.
+        // Concurrent refreshes were all allowed, so the bucket may already be empty. This is not an error.
         take(self.refresh_session.as_ref(), Some(session)).ok();
     }
 }

@@ -27,7 +27,7 @@ impl RateStatus {
         Self { policy: "waiting", quota: Quota::new(most, wait), left: 0, wait: Some(wait) }
     }
 
-    /// The status of the rate limit after too many observations of payment providers were requested.
+    /// The status of the rate limit after too many requests to read an object from its payment provider.
     pub(crate) const fn provider_syncs(wait: Duration) -> Self {
         let quota = Quota::new(OBSERVATIONS_PER_SECOND, Duration::from_secs(1));
         Self { policy: "provider-sync", quota, left: 0, wait: Some(wait) }

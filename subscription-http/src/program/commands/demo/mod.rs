@@ -50,7 +50,7 @@ pub(crate) struct Demo {
 
 pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> {
     if settings.mode == Mode::Production {
-        return Err(Failure::new("invented users cannot sign in: use development mode"));
+        return Err(Failure::new("the invented users cannot sign in: use development mode"));
     }
     if settings.database()? == Database::Memory {
         return Err(Failure::new(
@@ -75,7 +75,8 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
     let Listen(address) = settings.listen;
-    // At today's time, the clock would take all steps since the end of the two years.
+    // With `--until`, the server needs a manual clock that starts at that time. At the present time, billing would
+    // execute all steps that became due since then.
     let start =
         demo.until.map_or(String::new(), |until| format!(" and --clock manual --clock-at {until}"));
     print(&format!("\nStart the server with the same settings{start}."));
