@@ -839,7 +839,18 @@ export interface paths {
         put?: never;
         /**
          * Change the plan of a subscription of the signed-in user
-         * @description Without a quote, the request changes nothing: the response is 409 `quote_changed`, and its `quote` says what the change costs now. Send the `at`, `amount_due`, `next_amount` and `credit_after` of this quote in a second request: the change is then accepted exactly as quoted, or the response is 409 `quote_changed` with a new quote. If `amount_due` of the quote is above 0, a payment of kind `proration` is created, and the change is made when this payment succeeds. Until then `scheduled_change` shows the change with `effective_at` null. If the payment fails or is cancelled, or if it is still `pending` after 23 hours (or at the renewal, if the renewal is earlier), the payment becomes `canceled` and the change is dropped. While the payment is `processing`, the next period of the subscription does not start. If credit covers the whole cost, the change is made at once. A change that would give credit is made at the end of the period (`effective` of the quote is `period_end`). The response is 422 for the plan that the subscription already has, and for a plan that would now neither cost anything nor give credit, for example in a trial or a moment before the renewal. A change to another plan ends the discount. Only a subscription that is `active` and has `managed_by` `clock` can change, and only to a plan in the setting `self_service_plans`. The fields `billing_cycle`, `quantity`, `effective` and `proration` are not accepted (422). Available only if the setting `self_service` lists `change_plan`, and billing is enabled. For a subscription of another user the response is 404.
+         * @description Changes the plan in two requests.
+         *
+         *     1. The first request has only the plan. It changes nothing: the response is 409 `quote_changed`, and its `quote` says what the change costs now.
+         *     2. The second request has the plan and the `at`, `amount_due`, `next_amount` and `credit_after` of this quote. The change is then accepted exactly as quoted, or the response is 409 `quote_changed` with a new quote.
+         *
+         *     An accepted change is made at one of three times:
+         *
+         *     - If `amount_due` of the quote is above 0, a payment of kind `proration` is created, and the change is made when this payment succeeds. Until then `scheduled_change` shows the change with `effective_at` null, and while the payment is `processing`, the next period of the subscription does not start. The change is dropped if the payment fails, is cancelled, or is still `pending` after 23 hours (or at the renewal, if the renewal is earlier); the status of the payment is then `canceled`.
+         *     - If credit covers the whole cost, the change is made at once.
+         *     - If the change would give credit, it is made at the end of the period (`effective` of the quote is `period_end`).
+         *
+         *     A change to another plan ends the discount. Only a subscription that is `active` and has `managed_by` `clock` can change, and only to a plan in the setting `self_service_plans`. The response is 422 if the subscription already has the plan, if the change has neither a cost nor a credit now (for example in a trial, or a moment before the renewal), or if `billing_cycle`, `quantity`, `effective` or `proration` is sent. For a subscription of another user the response is 404. Available only if the setting `self_service` lists `change_plan`, and billing is enabled.
          */
         post: operations["changeMyPlan"];
         delete?: never;
@@ -1858,7 +1869,7 @@ export interface components {
         PlanChange: {
             /** @description The `id` of a plan, which must be active. The subscription gets the current price of that plan, even if the subscription already has that plan. If this field is left out, the plan and the price stay. */
             subscription_plan_id?: components["schemas"]["Uuid"];
-            /** @description The new billing cycle. If it is left out, the subscription gets the cycle of the plan in `subscription_plan_id`; if that field is left out too, the cycle stays. The price is for one cycle and is not converted: to change to a yearly price, send a yearly plan. */
+            /** @description The new billing cycle. If it is left out, the subscription gets the cycle of the plan in `subscription_plan_id`; if that field is left out too, the cycle stays. The price of the plan is for one cycle of the plan, and is not converted: to change to a yearly price, send the id of a yearly plan. */
             billing_cycle?: components["schemas"]["BillingCycleInput"];
             /** @description The number of units to pay for: 1 to 1,000,000. If left out, the quantity stays. */
             quantity?: components["schemas"]["Quantity"];
@@ -2138,7 +2149,7 @@ export interface components {
                 /** @description The part of `mrr` from payments that failed and will be retried. */
                 at_risk: components["schemas"]["TotalAmount"];
             }[];
-            /** @description The payments by their current status: those with a period that begins in the month, and those without a period that were created in the month. */
+            /** @description The number and the amounts of payments, by the status that they have now. Included are the payments whose period begins in the month, and those without a period that were created in the month. */
             payments: {
                 currency: string;
                 status: components["schemas"]["PaymentStatus"];
@@ -2640,7 +2651,7 @@ export interface components {
             event_type: string | null;
             /** @description The object that the event is about. */
             object: components["schemas"]["NullableProviderObject"];
-            /** @description The subscription, invoice or order that `object` leads to: `object` itself if it is one of these, else the one that its checkout session or payment intent belongs to. Null as long as the service has not found it, and always null if `object` is a customer. */
+            /** @description The subscription, invoice or order that the event is about. If `object` is one of these, it is `object` itself. If `object` is or names a checkout session or a payment intent, it is the subscription, invoice or order of that session or intent. Null as long as the service has not found it, and always null if `object` is a customer. */
             resolved: components["schemas"]["NullableProviderObject"];
             /**
              * Format: uuid
@@ -3127,7 +3138,7 @@ export interface components {
         Count: number;
         /** @description An exact sum with at most six digits after the point. Parse it as a decimal, not as a float. */
         TotalAmount: string;
-        /** @description An exact decimal with the digits that were sent. Parse it as a decimal, not as a float. */
+        /** @description An exact decimal. An amount that a request sent has the same digits in responses: `10.50` stays `10.50`. Parse it as a decimal, not as a float. */
         Amount: string;
         /** @description An exact decimal, or null. Parse it as a decimal, not as a float. */
         NullableAmount: string | null;

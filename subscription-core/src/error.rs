@@ -133,7 +133,7 @@ pub enum Forbidden {
     /// The identity provider has not verified the address.
     #[error("the e-mail address is not verified")]
     EmailNotVerified,
-    /// The account belongs to another user.
+    /// The account that the request names is not that of the signed-in user.
     #[error("the auth_id is not that of the signed-in user")]
     AuthIdMismatch,
 }
@@ -229,7 +229,8 @@ pub enum Conflict {
         /// The currency of the plan.
         to: Option<Currency>,
     },
-    /// The change of plan does not cost what the subscriber agreed to.
+    /// The change of plan needs a new quote: for example because its cost differs from the one that the caller agreed
+    /// to, because the agreed quote is too old, or because a subscriber has not agreed to a quote.
     #[error("the cost of the change is different now, or the quote is too old")]
     QuoteChanged(
         /// The quote as of now.
@@ -267,11 +268,11 @@ pub enum Conflict {
     /// The server key from which the secret of an endpoint was derived is missing or was replaced by another key.
     #[error("the server key that made the secret is missing: rotate the secret")]
     KeyMissing,
-    /// The webhook endpoint has the maximum number of parked events: events that could not be sent, or that wait for
-    /// such an event, and that will be tried again.
+    /// The webhook endpoint has the maximum number of parked events that will be tried again: events that could not be
+    /// sent, and later events of the same records, which wait behind them.
     #[error("the endpoint already has 100 parked events")]
     ParkedFull,
-    /// The same request is in progress elsewhere and did not finish in time.
+    /// Another request with the same idempotency key is in progress, and did not end before this request gave up.
     #[error("a request with this idempotency key is in progress")]
     RequestInProgress,
 }

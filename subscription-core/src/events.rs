@@ -180,7 +180,7 @@ pub enum Change {
         /// The status after the change.
         to: PaymentStatus,
     },
-    /// A period of a subscription started, and its status stayed the same.
+    /// A period of a subscription started, and the status of the subscription stayed the same.
     PeriodStarted {
         /// The start of the period.
         period_start: Timestamp,
@@ -193,7 +193,8 @@ pub enum Change {
         /// The number of skipped periods.
         count: u32,
     },
-    /// The plan, the billing cycle or the quantity of a subscription changed, and its status stayed the same.
+    /// The plan, the billing cycle or the quantity of a subscription changed, and the status of the subscription stayed
+    /// the same.
     PlanChanged {
         /// The plan before the change.
         from_plan: PlanId,

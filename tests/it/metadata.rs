@@ -85,7 +85,7 @@ fn metadata_that_is_no_object_of_texts_is_refused() {
 fn a_key_that_is_there_twice_is_refused_however_it_is_spelled() {
     assert_eq!(refused(r#"{"a":"1","b":"2","\u0061":"3"}"#), ["metadata.a bad_format"]);
     let twice = Metadata::new([("a", "1"), ("a", "1")]).unwrap_err();
-    assert_eq!(twice.to_string(), "metadata.a must not be sent twice");
+    assert_eq!(twice.to_string(), "metadata.a must not be a repeated key");
 }
 
 #[test]

@@ -96,8 +96,8 @@ pub struct Client {
     pub origins: BTreeSet<WebOrigin>,
     /// The source of the client's registration.
     pub source: ClientSource,
-    /// The time of the first start of a server whose settings file did not list the client any more; `None` if the file
-    /// lists it. The client is refused until a settings file lists it again.
+    /// When a server first started with a settings file that did not list the client any more; `None` if the file lists
+    /// the client, or the client never came from a file. The client is refused until a settings file lists it again.
     pub left_at: Option<Timestamp>,
     /// When the client was created.
     pub created_at: Timestamp,
@@ -112,7 +112,7 @@ pub struct Client {
 pub struct ClientKey {
     /// The number of the server key that the hash was made with.
     pub key_id: u8,
-    /// A keyed hash of the secret.
+    /// The hash of the secret in the client's key, made with that server key.
     pub hash: [u8; 32],
     /// When the key was created.
     pub created_at: Timestamp,
@@ -174,7 +174,7 @@ impl Client {
         faults.into_result()
     }
 
-    /// True unless the client was revoked, or is no longer in its settings file.
+    /// True if the client is neither revoked nor missing from the settings file that it came from.
     pub const fn is_live(&self) -> bool {
         self.revoked_at.is_none() && self.left_at.is_none()
     }

@@ -84,7 +84,8 @@ impl Authentication {
         let all_expire = expire(service, &subscriptions, &mut changes, now).await?;
         let room = ChangeSet::RECORDS_MAX.saturating_sub(changes.writes.len());
         let (live, ended) = self.all_sessions(user_id, now, room).await?;
-        // True if the commit has room for all sessions and for the user (therefore `<`, not `<=`).
+        // True if the commit contains all subscriptions, and also has room for all sessions and for the user (therefore
+        // `<`, not `<=`).
         let fits = all_expire && live.len() + ended.len() < room;
         if !fits && !user.closing {
             self.close(service, user_id, now).await?;

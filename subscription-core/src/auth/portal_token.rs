@@ -1,4 +1,5 @@
-//! Portal tokens: with one, a person calls the paths under `/me` for half an hour, without a session or a client.
+//! Portal tokens: with such a token, a person calls the paths under `/me` for half an hour, without a session or a
+//! client.
 //!
 //! A token has the user's id and the second of its issue, and a MAC over them under a server key. It is stored nowhere,
 //! so it cannot be revoked: it is valid until it expires, its account is deleted, or its server key is removed.

@@ -55,7 +55,7 @@ impl Flight {
     /// Waits for the response; `None` if no fetch is in progress.
     async fn landed(&mut self) -> Option<Result<Vec<u8>, FetchFailed>> {
         poll_fn(|context| {
-            // The fetch is removed while it is polled, so that a fetch that panics is not polled again.
+            // The fetch is taken out of `self` while it is polled, so that a fetch that panics is not polled again.
             let Some(mut fetch) = self.0.take() else { return Poll::Ready(None) };
             let polled = fetch.as_mut().poll(context);
             if polled.is_pending() {
@@ -93,8 +93,9 @@ impl OidcIdentities {
         }
     }
 
-    /// The provider's key with this key id; its only key if the token names no key id. If the key is unknown or too
-    /// old, the keys are fetched, unless the last fetch was less than [`FETCH_EVERY`] ago.
+    /// The provider's key with this key id. If the token names no key id (`None`), the provider's key, if it has only
+    /// one. If the key is unknown or too old, the keys are fetched, unless the last fetch was less than [`FETCH_EVERY`]
+    /// ago.
     async fn key(&self, id: Option<&str>, now: Timestamp) -> Result<VerifyingKey, IdentityRefused> {
         if let Some(key) = self.known_key(id, now, true) {
             return Ok(key);
@@ -143,7 +144,8 @@ impl OidcIdentities {
         !locked(&self.known).keys.is_empty()
     }
 
-    /// True if a fetch may begin now: at most one begins in [`FETCH_EVERY`]. Records `now` as the time of that fetch.
+    /// True if a fetch may begin now: at least [`FETCH_EVERY`] must have passed since the last one began. If it returns
+    /// true, it records `now` as the time at which the new fetch begins.
     fn may_try(&self, now: Timestamp) -> bool {
         let mut known = locked(&self.known);
         if known.tried_at.is_some_and(|at| is_within(FETCH_EVERY, at, now)) {
@@ -153,7 +155,8 @@ impl OidcIdentities {
         true
     }
 
-    /// Completes the fetch in progress, or starts one if it is due.
+    /// Waits for the fetch in progress, and stores the keys. If no fetch is in progress, starts one first, if it is
+    /// due.
     async fn fetch_keys(&self, flight: &mut Flight, now: Timestamp) -> Result<(), FetchFailed> {
         if flight.0.is_none() && self.may_try(now) {
             let request = FetchRequest::get(self.keys_url.clone());
@@ -172,7 +175,8 @@ impl OidcIdentities {
 /// True if `now` is less than `span` after `at`, or less than [`FETCH_EVERY`] before it.
 ///
 /// `now` can be before `at`, because a caller reads the clock before it waits for other callers. But if `now` is much
-/// earlier, the clock was set back: without the limit, no fetch would begin until the clock reaches `at` again.
+/// earlier, the clock was set back. The result is then false: otherwise no fetch would begin until the clock reaches
+/// `at` again.
 fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }

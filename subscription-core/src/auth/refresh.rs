@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::accounts::{Revocation, RevocationReason, Session};
 use crate::values::Timestamp;
 
-/// How long the previous refresh token is still accepted after a refresh. A duration of zero switches its rule off.
+/// How long the previous refresh token is still accepted after a refresh. Each of the two durations belongs to a rule
+/// of its own, and a duration of zero switches that rule off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RefreshWindows {
@@ -44,7 +45,7 @@ pub(super) enum Refresh {
     Expired,
     /// The generation of the token is ahead of the session's: the database was restored from a backup.
     Ahead,
-    /// The token was used before, so somebody else may have a copy of it.
+    /// The token was replaced by a newer one and is not accepted any more, so somebody else may have a copy of it.
     Reused,
 }
 

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq as _;
 use crate::values::locked;
 
 /// Maximum number of entries in a part of the cache. One more entry evicts the oldest. The limit is twice the average
-/// number of entries, and hashes are spread evenly, so a part is rarely full.
+/// number of entries of a part in a full cache, and hashes are spread evenly, so a part is rarely full.
 const PART_MAX: usize = 8;
 
 /// Maximum number of parts of a cache: they hold four million secrets, which is enough for one process.
@@ -30,8 +30,8 @@ fn is(known: &SecretHash, hash: &SecretHash) -> bool {
 
 /// Caches one value for each of about `most` secrets.
 ///
-/// Every request reads one or two of these caches, so a read does no bookkeeping. Eviction removes the oldest entry of
-/// a part, even if that entry was read often.
+/// Every request reads one or two of these caches, so a read must be cheap: it does not record that the entry was used.
+/// Eviction removes the oldest entry of a part, even if that entry was read often.
 pub(super) struct SecretCache<V> {
     parts: Box<[Mutex<Part<V>>]>,
 }

@@ -30,7 +30,7 @@ pub struct Advanced {
     pub failure: Option<String>,
     /// The longest delay of a step: the time from the moment at which it was due until this call.
     pub lag: Duration,
-    /// True if the limit was reached: call again at once.
+    /// True if due steps are left because the call has reached its limit of steps: call again at once.
     pub more: bool,
     /// When the next step is due; `None` if no step is due later.
     pub next_at: Option<Timestamp>,

@@ -101,9 +101,9 @@ pub(super) struct Charge {
     pub(super) value: Amount,
     /// The amount to pay.
     pub(super) amount: Amount,
-    /// The credit of the subscription afterwards.
+    /// The credit of the subscription after this charge.
     pub(super) credit_after: Amount,
-    /// The discount of the subscription afterwards.
+    /// The discount of the subscription after this charge.
     pub(super) discount: Option<Discount>,
 }
 
@@ -161,7 +161,7 @@ impl Charge {
     }
 }
 
-/// The lines of a charge. Lines that would take off 0 are left out.
+/// The lines of a charge. Lines that would subtract 0 are left out.
 fn lines(
     kind: LineKind,
     gross: Amount,
@@ -210,7 +210,8 @@ fn scaled(value: Amount, times: u64, by: u64, currency: Currency) -> Option<Amou
     let divisor = i128::from(by).checked_mul(units)?;
     let down = dividend.checked_div(divisor)?;
     let left = dividend.checked_rem(divisor)?;
-    // More than half is rounded up, and exactly half only if that makes the result even.
+    // A remainder (`left`) of more than half of the divisor rounds the result up. A remainder of exactly half does so
+    // only if the result is then even.
     let is_up = left.checked_mul(2)?.checked_add(down & 1)? > divisor;
     let rounded = down.checked_add(is_up.into())?;
     Decimal::try_from_i128_with_scale(rounded, digits).ok()?.try_into().ok()

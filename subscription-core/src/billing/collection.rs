@@ -61,7 +61,8 @@ pub(super) fn report(
     let is_awaited = asked.kind == PaymentKind::Proration
         && awaited.is_some_and(|awaited| awaited.at == asked.period_start);
     match status {
-        // The change of plan is not paid, so it is not made. Nothing else depends on this payment.
+        // A change of plan waits for this payment. The payment failed or was cancelled, so the change is not made.
+        // Nothing else depends on this payment.
         PaymentStatus::Failed | PaymentStatus::Canceled if is_awaited => {
             payment.status = PaymentStatus::Canceled;
             asked.next_attempt_at = None;
@@ -107,9 +108,9 @@ pub(super) fn report(
     }
     let changed = next != *subscription;
     let is_back = matches!(status, PaymentStatus::Canceled | PaymentStatus::Refunded);
-    // This payment was cancelled or refunded. The price of a change of plan that waits for its own payment was computed
-    // with the money that is now lost, so the change is dropped. But if its own payment is being processed (`lapses_at`
-    // is `None`), the change stays.
+    // The reported payment was cancelled or refunded, while a change of plan waits for another payment. The amount of
+    // that other payment was computed with the money that is now lost, so the change is dropped. But if the other
+    // payment is being processed (`lapses_at` is `None`), the change stays.
     if awaited.is_some() && is_back && changed && billing(&mut next).lapses_at.is_some() {
         billing(&mut next).scheduled_change = None;
     }
@@ -123,8 +124,8 @@ fn try_again(asked: &mut RequestedPayment) {
     asked.next_attempt_at = None;
 }
 
-/// When a failed payment is tried again: as the report says, or else by the schedule of retries. `None` if it is not
-/// tried again.
+/// When a failed payment is tried again: at the time in the request that reports the failure (`sent`), or else by the
+/// schedule of retries. `None` if it is not tried again.
 fn next_attempt(
     asked: &RequestedPayment,
     sent: Field<Timestamp>,

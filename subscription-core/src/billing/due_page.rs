@@ -85,7 +85,8 @@ impl DuePage {
             let sets = std::mem::take(&mut page.sets);
             Ok::<_, Error>((clock.store().commit_each(sets).await, page))
         });
-        // The stream is boxed: otherwise the future that reads a page would be part of the caller's future.
+        // The stream is boxed: otherwise the future that reads a page would be part of the caller's future, and make it
+        // larger.
         let mut commits = commits.buffered(2).boxed();
         let mut last = None;
         while let Some(committed) = commits.next().await {
@@ -106,7 +107,8 @@ impl DuePage {
         for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
                 // After this step was decided on, another commit has written a payment for the same period, or another
-                // live subscription with the same live key. So the step is decided on again.
+                // subscription with the same `live_key`, which only one subscription can have. So the step is decided
+                // on again.
                 Err(StoreError::Taken(Unique::PaymentPeriod | Unique::LiveSubscription)) => {
                     let Some(step) = clock.rules().step(&subscription, self.now) else { continue };
                     clock.commit_step(&subscription, step.outcome, self.now).await.map(drop)

@@ -17,7 +17,7 @@ use crate::subscriptions::{
 };
 use crate::values::{Amount, FaultCode, SubscriptionId, Timestamp, Version};
 
-/// How long a quote can be agreed to, from the moment of the quote.
+/// How long a caller can agree to a quote, counted from the moment of the quote.
 const QUOTE_HOLDS: Duration = Duration::from_mins(15);
 
 /// The input of a request to change a plan. Its hash is stored with the idempotency key, and detects another request
@@ -30,9 +30,11 @@ struct Request<'r> {
 
 /// # Changes of plan
 impl Billing {
-    /// The cost of a change of plan, now or at the moment of the agreed quote. Nothing is written.
+    /// Computes the cost of a change of plan: at this moment or, if the change has an agreed quote, at the moment of that
+    /// quote. Nothing is written.
     ///
-    /// If callers manage the subscription, the quote says what the clock would charge.
+    /// If callers manage the subscription, this service charges nothing. The quote then has the amounts that it would
+    /// charge if the clock managed the subscription.
     pub async fn preview_plan_change(
         &self,
         id: SubscriptionId,
@@ -61,7 +63,8 @@ impl Billing {
     }
 
     /// Changes the plan, the billing cycle or the quantity of a subscription that the clock manages. Fails with
-    /// [`Conflict::QuoteChanged`] if the change carries an [`AgreedQuote`] that is no longer valid.
+    /// [`Conflict::QuoteChanged`] if the change has an [`AgreedQuote`] that is no longer valid, or if a subscriber
+    /// sends none.
     pub async fn change_plan(
         &self,
         id: SubscriptionId,
@@ -110,8 +113,8 @@ impl Billing {
         Ok(Some((outcome, with)))
     }
 
-    /// The quote of a change, and guards on the plans that it depends on. `asks` is true if a due step requests a
-    /// payment that is not stored yet.
+    /// The quote of a change, and guards on the plans that it depends on. `asks` is true if `subscription` contains the
+    /// result of due steps that are not stored yet, and one of them requests a payment.
     async fn quoted(
         &self,
         subscription: &Subscription,
@@ -139,7 +142,8 @@ impl Billing {
             }
             let is_other = now.subscription_plan_id != subscription.subscription_plan_id;
             let had = now.credit_before.value();
-            // A subscriber gets no credit: the change happens at the end of the period.
+            // A change that a subscriber makes gives no credit: if it would give credit now, it happens at the end of
+            // the period.
             if is_other && now.credit_after.value() > had {
                 return quote_of(&change.clone().at_period_end(), at);
             }
@@ -176,8 +180,9 @@ impl Billing {
             }
             Some(_) => None,
         };
-        // Two payments for the same moment would have the same charge key, even if the first one was cancelled. The
-        // gateway would then repeat the result of the first payment.
+        // Two payments for changes at the same moment would have the same `charge_key`, and so the same idempotency key
+        // at the payment gateway. The gateway would then repeat the result of the first payment, even if that payment
+        // was cancelled.
         let is_repeated = |quote: &Quote| {
             let is_it = |payment: &Payment| {
                 payment.kind() == Some(PaymentKind::Proration)
@@ -192,9 +197,9 @@ impl Billing {
     }
 }
 
-/// True if a subscriber can still agree to a quote of the moment `at`. The quote must not be too old, and not older
-/// than the running period or the last change of plan within it: that change has settled the time up to its own
-/// moment.
+/// True if a subscriber can still agree to a quote of the moment `at`. The quote must not be too old. Its moment must
+/// not be before the start of the running period, and not before the last change of plan within this period: that
+/// change has settled the time before it.
 fn is_held(subscription: &Subscription, at: Timestamp, now: Timestamp) -> bool {
     // The first period of a pending subscription has not begun, so it cannot make a quote too old.
     let runs = subscription.status != SubscriptionStatus::Pending;

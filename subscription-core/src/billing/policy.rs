@@ -10,7 +10,7 @@ use crate::values::{Bounded, FaultCode, InvalidValue, Timestamp};
 use crate::with_fields;
 
 /// How long a subscription waits for its first payment before it expires. A change of plan that a subscriber chose
-/// waits for its payment as long, before it is dropped.
+/// waits just as long for its payment, and is then dropped.
 pub(super) const LAPSES_AFTER: Duration = Duration::from_hours(23);
 
 /// The billing policy. A changed policy applies to a subscription from its next write on; times that are already
@@ -74,8 +74,8 @@ named_enum! {
         /// At the start of the subscription.
         #[default]
         AtStart = "at_start",
-        /// When the first payment of the subscription is made, or at its start if there is nothing to pay. A
-        /// subscription without a payment after 23 hours expires.
+        /// When the first payment of the subscription is made, or at its start if there is nothing to pay. The
+        /// subscription expires if 23 hours after its start this payment is neither made nor being processed.
         OnPayment = "on_payment",
     }
 }

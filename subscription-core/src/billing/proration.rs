@@ -62,7 +62,8 @@ pub fn quote(
     let (period_start, period_end, renews_at) = period_after(subscription, &new, settlement, at);
     let renews = renews_at
         .is_some_and(|renews_at| subscription.ends_at.is_none_or(|ends_at| ends_at > renews_at));
-    // The first period is not paid yet. It has the old price if the change is scheduled for the period after it.
+    // The first period of the subscription has not begun and is not paid yet. If the change is scheduled for the period
+    // after it, the first period has the old price.
     let first_is_ahead = subscription.status == Pending && subscription.trial_ends_at().is_none();
     let is_scheduled = settlement == Settlement::Scheduled;
     let mut credit_then = settled.credit_after;
@@ -142,7 +143,7 @@ pub fn change_plan(
 }
 
 /// The decision `made`, adapted to a change of plan that the subscriber chose: a change that costs something waits for
-/// its payment, and a scheduled change is stored as the subscriber's ([`ScheduledChange::ByUser`]).
+/// its payment, and a scheduled change is stored as a change by the subscriber ([`ScheduledChange::ByUser`]).
 pub(super) fn by_user(
     subscription: &Subscription,
     quote: &Quote,
@@ -165,7 +166,7 @@ pub(super) fn by_user(
     outcome(subscription, next, side_effects, policy, now)
 }
 
-/// The running period after the change that a quote describes.
+/// The effect that the change of a quote has on the running period and on the credit.
 fn settled(quote: &Quote) -> ChangePayment {
     ChangePayment {
         at: quote.at,

@@ -118,7 +118,8 @@ impl Billing {
                     steps_before = advanced.steps;
                     continue;
                 }
-                // If a step was not taken because another writer was faster, the next step is due now.
+                // A step that was not taken because another writer was faster may still be due. So `now` is returned as
+                // the time of the next step.
                 next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
             };
             advanced.lag = advanced.lag.max(now.since(next));
@@ -211,12 +212,12 @@ impl Billing {
         self.service.retry_payment(id, version, idempotency.into()).await
     }
 
-    /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once; and
-    /// true if there are more steps. There are at most `limit` steps, plus those at the same moment as the last of
-    /// these.
+    /// The steps that a subscription will take after `after`, up to `until`, if every payment is made at once. At most
+    /// `limit` steps are returned, and also the steps at the same moment as the last of these. The boolean is true if
+    /// there are more steps up to `until`.
     ///
     /// The list also contains the retries of payments that have failed and the end of these retries, as if each retry
-    /// failed. `limit` does not count these.
+    /// failed. These do not count towards `limit`.
     pub async fn timeline(
         &self,
         id: SubscriptionId,

@@ -14,10 +14,10 @@ use crate::subscriptions::{ScheduledChange, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
 /// The earliest step of a subscription that is due at `now`. If two steps are due at the same moment, it is the one
-/// that comes first in [`StepKind`]. `None` if no step is due.
+/// that comes first in [`StepKind`]. `None` if no step is due, and the stored `next_action_at` has not come.
 ///
-/// If `next_action_at` has come but no step is due, the step only corrects `next_action_at`: the policy may have
-/// changed since the subscription was written.
+/// If the stored `next_action_at` has come but no other step is due, the result is a step that only corrects
+/// `next_action_at`: the policy may have changed since the subscription was written.
 pub fn step(subscription: &Subscription, policy: &Policy, now: Timestamp) -> Option<Step> {
     let due = earliest(subscription, policy, now).filter(|(at, _)| *at <= now);
     let looked_at = || subscription.next_action_at().filter(|at| *at <= now);
@@ -69,8 +69,8 @@ fn take(
     let mut side_effects = SideEffects::default();
     match kind {
         StepKind::Ended => {
-            // Open payments stay due, because the time was used. A pending subscription was never active, so its
-            // payments are cancelled.
+            // Open payments are not cancelled, because they pay for time that was used. But a pending subscription was
+            // never active, so its open payments are cancelled.
             side_effects.cancels_open_payments = next.status == Pending;
             expire(next, at);
         }

@@ -42,7 +42,8 @@ pub(super) fn act(
                 cancel(&mut next, Some(Effective::PeriodEnd), now)?;
                 next = next.cancelled(Cancellation { by_user: true, ..Cancellation::of(before) });
             }
-            // Time that was used must be paid. A pending subscription was never active, so its payments are cancelled.
+            // Open payments are not cancelled, because they pay for time that was used. But a pending subscription was
+            // never active, so its open payments are cancelled.
             Pending | Unpaid | Paused => {
                 side_effects.cancels_open_payments = next.status == Pending;
                 expire(&mut next, now);
@@ -147,7 +148,8 @@ fn resume(next: &mut Subscription, now: Timestamp) -> Result<(), Error> {
             let change = &mut billing(next).scheduled_change;
             *change = change.take_if(|change| !is_pause(change));
         }
-        // The subscription is not paused any more, so there is nothing to resume.
+        // A paused subscription may become past due when it is resumed. It is then not paused any more, so the verb
+        // changes nothing.
         PastDue => {}
         Pending | Unpaid | Cancelled | Expired => return Err(refused(next, Active)),
     }

@@ -103,8 +103,8 @@ struct Share {
 /// Adds up payments that are read at the same time forwards from the oldest and backwards from the newest.
 #[derive(Debug)]
 pub(super) struct HistoryFold {
-    /// The figures of the months, with one more month at the start. It is not returned: the churn of the first returned
-    /// month is computed from it.
+    /// The figures of the months, with one more month at the start. The extra month is not returned, but the churn of
+    /// the first returned month is computed from it.
     months: Months,
     /// The number of the first month in `months`: see `month_number`.
     first: i32,
@@ -234,8 +234,8 @@ impl HistoryFold {
             }
         }
         for paying in users.into_values() {
-            // A bit of `before` says that the user paid in the month before: each bit moves to the next month, and the
-            // bit `EARLIER` drops out.
+            // In `before`, the bit of a month is set if the user paid in the month before it: the shift moves each bit
+            // to the next month, and drops the bit `EARLIER`.
             let before = paying << 1;
             each(data, paying, |_, month| month.paying_users += 1);
             each(data, before & !paying, |_, month| month.churned_users += 1);

@@ -17,7 +17,8 @@ use crate::values::{Amount, Timestamp};
 const MILLION: i128 = 1_000_000;
 const DAY: i128 = 86_400 * MILLION;
 
-/// A sum of money, exact to six digits after the point. It is written with at least the digits of its currency.
+/// A sum of money, exact to six digits after the point. It is written with at least as many digits after the point as
+/// its currency has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Total {
     millionths: i128,
@@ -126,12 +127,12 @@ pub(super) fn month_end(number: i32) -> i64 {
     next.and_time(NaiveTime::MIN).and_utc().timestamp_micros() - 1
 }
 
-/// The part of a payment that falls on each month of its period, whatever its status; `None` if its period has no
-/// end, or it pays for no period.
+/// The part of a payment that falls on each month of its period, whatever the status of the payment. `None` if the
+/// period has no end, or if the payment pays for no period.
 ///
-/// A payment whose amount this service computed stores the price of its whole period. A payment that a provider
-/// collects or that was imported has only its amount. For a change of plan that amount is a difference, so the result
-/// is `None`.
+/// If this service computed the amount, the payment stores the price of the whole period, and this price is used. For
+/// any other payment, such as one that a provider collects, the amount itself is used. But for a change of plan the
+/// amount is only a difference of two prices, so the result is `None` then.
 pub fn worth(payment: &Payment) -> Option<Total> {
     let asked = payment.asked.as_deref()?;
     let end = asked.period_end?;

@@ -73,8 +73,8 @@ pub(super) fn change<T>(
     }
 }
 
-/// The price of a whole period less the discount. `None` if no discount applies to the running period or, on trial, to
-/// the first period.
+/// The price of a whole period less the discount. `None` if the running period has no discount. For a subscription on
+/// trial, the first period after the trial counts instead of the running period.
 fn reduced(
     held: &Subscription,
     price: Amount,

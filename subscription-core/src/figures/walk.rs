@@ -95,8 +95,8 @@ impl Figures {
         Ok(months)
     }
 
-    /// The payments that the clock will create in the running month and the eleven months after it, if every payment
-    /// succeeds, from all subscriptions.
+    /// The payments that the clock will create in the running month and the eleven months after it, computed from all
+    /// subscriptions as if every payment succeeds.
     pub async fn forecast(&self) -> Result<Arc<Forecast>, Error> {
         let read = |as_of| self.read_forecast(as_of);
         self.cached(&self.0.forecast, MONTHS_KEPT, read).await
@@ -124,7 +124,8 @@ impl Figures {
         Ok(figures)
     }
 
-    /// The cached figures; `None` if they are too old, or if a clock was set to another time since they were read.
+    /// The cached figures; `None` if they are too old, or if the service's clock or the clock `ages` was set to another
+    /// time since they were read.
     fn fresh<T>(&self, cache: &Cache<T>, kept: Duration) -> Option<Arc<T>> {
         let last = locked(cache);
         let last = last.as_ref()?;
@@ -176,7 +177,8 @@ impl Figures {
             let page = service.store().list_as::<Subscription>(query.clone()).await?;
             for held in &page.items {
                 fold.subscription(held, service.rules());
-                // A subscription that is billed each day has 365 steps, so other tasks run after each subscription.
+                // A subscription that is billed each day has about 365 future steps, which are all computed here. So
+                // other tasks run after each subscription.
                 let_others_run().await;
             }
             if page.next.is_none() {

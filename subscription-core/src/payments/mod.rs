@@ -103,8 +103,8 @@ impl Payment {
             attempt: 1,
             next_attempt_at: new.next_attempt_at,
             retries: 0,
-            // The price of the whole period is not known: the amount may be reduced by credit, or belong to another
-            // plan.
+            // The price of the whole period cannot be taken from the amount: the amount may be reduced by credit, or
+            // may be for another plan.
             value: Amount::ZERO,
             cycle,
             mirrored: false,
@@ -133,7 +133,8 @@ impl Payment {
         changes: PaymentChanges,
         now: Timestamp,
     ) -> Result<Option<Self>, PaymentRefused> {
-        // A fixed amount written with other digits (19.9 for 19.90) is the same amount.
+        // The amount of a settled payment, or of one for a period, is fixed: it cannot change. The same number written
+        // with other digits (19.9 for 19.90) is not a change.
         let is_fixed = self.settled || self.asked.is_some();
         let same = |amount: &Amount| is_fixed && amount.value() == self.amount.value();
         let status = changes.status.unwrap_or(self.status);
@@ -149,8 +150,8 @@ impl Payment {
             asked,
             ..self.clone()
         };
-        // A fixed amount is not checked, because it cannot change. With the check, another currency could be refused
-        // because of the digits of the amount, and not because the currency cannot change.
+        // A fixed amount is not checked, because it cannot change. With this check, an input with another currency
+        // could get the wrong error: that the amount has too many digits, and not that the currency cannot change.
         if !is_fixed {
             check(next.amount, next.currency).map_err(Faults::from)?;
         }

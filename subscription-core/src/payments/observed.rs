@@ -90,7 +90,7 @@ impl Payment {
         observed: ObservedPayment,
         now: Timestamp,
     ) -> Result<Option<Self>, SettledDiffers> {
-        // The same amount written with other digits (19.9 for 19.90) is the same amount.
+        // An amount that is only written with other digits (19.9 for 19.90) is the same amount.
         let same_money =
             observed.amount.value() == self.amount.value() && observed.currency == self.currency;
         if self.settled && !same_money {
@@ -112,7 +112,7 @@ impl Payment {
         }))
     }
 
-    /// The fields that changes would set to another value, apart from the metadata.
+    /// The names of the fields, apart from the metadata, that `changes` would set to another value.
     pub(crate) fn provider_fields(&self, changes: &PaymentChanges) -> Vec<&'static str> {
         let moves = changes.subscription_id.is_some_and(|id| id != self.subscription_id);
         let external_id = changes.external_payment_id.sets(self.external_payment_id.as_ref());

@@ -82,8 +82,9 @@ impl super::Payment {
     /// payment gateway. `None` if the payment pays for no period, or if a provider collects it.
     ///
     /// If the clock requested the payment, the key is derived from the subscription, the kind and the start of the
-    /// period (for a proration, the moment of the change). So a clock that requests the payment again after a backup
-    /// was restored uses the same key, and the gateway repeats its result. For any other payment the key is its id.
+    /// period (for a proration, the moment of the change). After a backup was restored, the clock may request the
+    /// payment again. It then uses the same key, so the gateway does not charge again, but returns its first result.
+    /// For any other payment, the key is the id of the payment.
     pub fn charge_key(&self) -> Option<Uuid> {
         let asked = self.to_collect()?;
         if !asked.by_clock {
@@ -170,8 +171,8 @@ impl super::Payment {
         self.is_open() || self.to_collect().is_some() && self.status == PaymentStatus::Processing
     }
 
-    /// True if an attempt to collect the payment has failed, and it is neither paid nor cancelled since. False if it
-    /// pays for no period, or if a provider collects it.
+    /// True if an attempt to collect the payment has failed, and the payment was neither paid nor cancelled since then.
+    /// False if it pays for no period, or if a provider collects it.
     pub fn is_behind(&self) -> bool {
         let Some(asked) = self.to_collect() else { return false };
         match self.status {

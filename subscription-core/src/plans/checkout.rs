@@ -1,7 +1,7 @@
 //! Checkout links: the `href` of a plan, with the id of the buyer in its query.
 //!
-//! The payment provider returns the user's id with the purchase. A buyer can edit the link, so the id
-//! proves nothing.
+//! The payment provider returns the user's id with the purchase. A buyer can edit the link, so the id does not prove
+//! who the buyer is.
 
 use std::collections::BTreeMap;
 

@@ -58,8 +58,8 @@ impl Reduction {
         let off = match self {
             Self::Amount(amount) => amount.value(),
             Self::Percent(percent) => {
-                // The calculation is exact: the product of 21 and 5 digits fits into a `Decimal`, and so do two more
-                // digits after the point.
+                // The calculation is exact: `gross` has at most 21 digits and `percent` at most 5, so their product
+                // fits into a `Decimal`, even with two more digits after the point.
                 let hundredths = gross.value().saturating_mul(percent.value());
                 let exact = hundredths.saturating_mul(Decimal::new(1, 2));
                 exact.round_dp_with_strategy(digits, RoundingStrategy::MidpointNearestEven)

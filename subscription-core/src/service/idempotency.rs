@@ -41,7 +41,8 @@ impl IdempotentRequest {
     }
 }
 
-/// The decision on a request: the record of the request, and what is written with the record if the request changes it.
+/// The decision on a request: the record that the request creates or changes. If the record is to be written, `write`
+/// has the change for its event, and the changes to commit with the record; otherwise it is `None`.
 pub(super) struct Decision<T> {
     pub(super) record: Arc<T>,
     pub(super) write: Option<(Change, ChangeSet)>,
@@ -79,8 +80,8 @@ impl SubscriptionService {
         .await
     }
 
-    /// Creates a record with its event, once for each idempotency key. `make` returns the record, and what is
-    /// committed with it.
+    /// Creates a record with its event, once for each idempotency key. `make` returns the record, and the other changes
+    /// to commit with the record.
     pub(super) async fn create<T, F>(
         &self,
         operation: Operation,
@@ -103,8 +104,9 @@ impl SubscriptionService {
         .await
     }
 
-    /// Commits the decision on a request, and stores the result under its idempotency key. If an earlier request with
-    /// the same key and the same input was handled, its result is returned, and nothing is decided.
+    /// Commits the decision on a request, and stores the resulting record under the idempotency key of the request. If
+    /// the record of an earlier request with the same key and the same input is stored, that record is returned, and
+    /// `decide` is not called.
     pub(super) async fn once<T, F>(
         &self,
         request: Option<&IdempotentRequest>,

@@ -340,8 +340,8 @@ impl SubscriptionService {
                 }
             }
         }
-        // The other record was deleted meanwhile, or the record itself has the value. With this error, the service
-        // decides again.
+        // The record that had the value was deleted meanwhile, or it is the same record that is to be written. The
+        // error is a conflict, so that the service decides again.
         let first = writes.first().map(Record::key);
         Ok(first.map_or(Conflict::RequestInProgress.into(), |key| {
             Error::Store(StoreError::Conflict(key))

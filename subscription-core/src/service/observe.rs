@@ -12,12 +12,12 @@ use crate::store::ChangeSet;
 use crate::subscriptions::{Phase, Subscription, SubscriptionStatus};
 use crate::values::Timestamp;
 
-/// A record before and after its state was read at a payment provider.
+/// One of our records, before and after the state of its object at a payment provider is copied to it.
 #[derive(Debug, Clone)]
 pub struct Followed<T> {
-    /// The record as it was read; `None` if it is new.
+    /// The record as it is stored; `None` if the record is new.
     pub before: Option<Arc<T>>,
-    /// The record as it is to be written; `None` if nothing differs.
+    /// The record as it is to be written; `None` if the stored record need not change.
     pub after: Option<T>,
 }
 
@@ -32,11 +32,11 @@ pub struct ObservedChanges {
 
 /// # Observations of payment providers
 impl SubscriptionService {
-    /// The change set of an observed subscription and its payments, each with its event, and of the changes in `with`
-    /// after them.
+    /// The change set that writes an observed subscription and its payments, each with its event, and then makes the
+    /// changes in `with`.
     ///
-    /// The set guards the plan of a subscription that is new or gets another plan, the account of the user of a new
-    /// subscription, and the subscription itself if only its payments change. An inactive plan and a second live
+    /// The change set guards the plan of a subscription that is new or gets another plan, the account of the user of a
+    /// new subscription, and the subscription itself if only its payments change. An inactive plan and a second live
     /// subscription are accepted, because the provider has already taken the money. A record that breaks the rules
     /// between its fields is [`Error::Invalid`].
     #[doc(hidden)]

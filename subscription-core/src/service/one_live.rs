@@ -24,8 +24,9 @@ named_enum! {
 }
 
 impl SubscriptionService {
-    /// Gives a new subscription its live key, which only one subscription can have. If the subscription that has the
-    /// key has ended, it expires in the same commit; if it is live, the result is a conflict.
+    /// Gives a new subscription its live key, which only one subscription can have. If another subscription has the
+    /// key, and the end of that subscription has passed, that subscription gets the status `Expired` in the same
+    /// commit. If that end has not passed, the result is a conflict.
     pub(super) async fn claim_live_key(
         &self,
         new: &mut Subscription,
@@ -76,7 +77,7 @@ impl SubscriptionService {
         }
     }
 
-    /// Gives a subscription its new live key if it gets another user or plan.
+    /// Gives a subscription its new live key if `next` has another user or another plan than `current`.
     pub(crate) async fn move_live_key(
         &self,
         current: &Subscription,
@@ -139,8 +140,8 @@ impl SubscriptionService {
         Ok(())
     }
 
-    /// The guard that no subscription has the plan, if the change of its product would change the live keys of its
-    /// subscriptions.
+    /// The guard that no subscription has the plan. It is returned if live keys contain the product of a plan, and the
+    /// update gives the plan another product: the live keys of the plan's subscriptions would then be wrong.
     pub(super) fn product_guards(&self, plan: &Plan, next: &Plan) -> Vec<Guard> {
         let moves = self.parts.one_live_per == Some(OneLivePer::Product)
             && plan.product_id != next.product_id;

@@ -14,8 +14,8 @@ use crate::store::{
 use crate::subscriptions::{Discount, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{Currency, PaymentId, SubscriptionId, Timestamp, Version};
 
-/// The maximum number of due steps that a request takes for the subscription that it has changed; the clock takes
-/// further steps.
+/// The maximum number of due steps that a request takes for the subscription that it has changed. If more steps are
+/// due, the clock takes them later.
 const STEPS_AT_ONCE: usize = 8;
 
 /// The maximum number of payments that are cancelled with their subscription.
@@ -95,8 +95,8 @@ impl SubscriptionService {
     }
 
     /// Adds the cancellation of open payments of a subscription to a change set: of all open payments if `from` is
-    /// [`Timestamp::MIN`], otherwise of those for changes of plan at `from` or later. Payments that the set already
-    /// writes are left out.
+    /// [`Timestamp::MIN`], otherwise only of the open payments for changes of plan that happen at `from` or later.
+    /// Payments that the change set already writes are left out.
     pub(crate) async fn cancel_payments(
         &self,
         of: SubscriptionId,
@@ -153,8 +153,8 @@ impl SubscriptionService {
         subscription
     }
 
-    /// Takes the steps that are due. If there was one, fails with a conflict: then the service decides again, on the
-    /// subscription after these steps.
+    /// Takes the steps that are due. If at least one was due, the result is a conflict: the service then decides again,
+    /// on the subscription as it is after these steps.
     pub(crate) async fn without_due_steps(
         &self,
         current: &Arc<Subscription>,
@@ -184,8 +184,8 @@ impl SubscriptionService {
         mut outcome: RuleDecision,
         now: Timestamp,
     ) -> Result<(Arc<Subscription>, ChangeSet), Error> {
-        // If credit pays for the whole period, no payment is written, so the store would not refuse a second charge
-        // for the period. This check prevents it.
+        // If credit or a discount covers the whole price of the period, the step writes no payment. Then the store
+        // cannot refuse the step if the period already has a payment. So this check looks for such a payment.
         if outcome.ask.is_none()
             && let Some(start) = outcome.charged_period(before)
             && self.store().find(UniqueValue::PaymentPeriod(before.id, start)).await?.is_some()
@@ -220,8 +220,8 @@ impl SubscriptionService {
 }
 
 impl RuleDecision {
-    /// The start of the period that a step requests a payment for, or pays with credit or by a discount; `None` if it
-    /// does neither.
+    /// The start of the period that a step begins, if the step requests a payment for this period, or uses credit or a
+    /// discount for it; otherwise `None`.
     pub(crate) fn charged_period(&self, before: &Subscription) -> Option<Timestamp> {
         let start = self.subscription.billing.as_ref()?.current_period_start;
         let begins = before.billing.as_ref().is_none_or(|it| it.current_period_start != start);
@@ -231,8 +231,8 @@ impl RuleDecision {
         start.filter(|_| begins && is_charged)
     }
 
-    /// The outcome of a step if another payment pays for its period: it requests no payment, and uses neither credit
-    /// nor discount.
+    /// Changes the outcome of a step because the period that the step begins already has a payment: the step then
+    /// requests no payment, and uses neither credit nor a discount.
     pub(crate) fn unasked(mut self, before: &Subscription) -> Self {
         self.ask = None;
         let price = self.subscription.price();

@@ -50,7 +50,7 @@ impl SubscriptionService {
         found(self.store().get_as::<Payment>(&id).await, "payment", id)
     }
 
-    /// A page of payments. Their subscriptions may have been deleted meanwhile.
+    /// A page of payments. It may also contain payments of subscriptions that were deleted.
     pub async fn payments(&self, query: PaymentQuery) -> Result<Page<Arc<Payment>>, Error> {
         if query.after.as_ref().is_some_and(|position| !PaymentQuery::fits(position)) {
             return Err(Error::WrongPosition);
@@ -200,8 +200,8 @@ impl SubscriptionService {
         changes: &PaymentChanges,
     ) -> Result<(), Error> {
         let fields = current.provider_fields(changes);
-        // A payment that a provider collects always has an external id. `is_mirrored` is not used here, because such a
-        // payment may pay for no period.
+        // A payment that a provider collects always has an external id. `is_mirrored` is not used here: it is true only
+        // for payments that pay for a period, and a provider also collects payments that pay for no period.
         if current.external_payment_id.is_none() || fields.is_empty() {
             return Ok(());
         }

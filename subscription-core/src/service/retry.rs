@@ -81,8 +81,8 @@ impl WriterQueue {
 /// The turn of one writer.
 #[derive(Debug)]
 pub(crate) struct WriterTurn<'q> {
-    // The turn is dropped before the count: a writer that arrives between the two joins the queue without need, but not
-    // for long.
+    // `_turn` is dropped first, and then `_writer`, which counts this writer. A writer that arrives between the two
+    // joins the queue although the turn is free, but does not wait for long.
     _turn: MutexGuard<'q, ()>,
     _writer: Writer<'q>,
 }
@@ -114,7 +114,8 @@ impl SubscriptionService {
 
     /// Like [`retrying`](Self::retrying), for a change of an existing record: the writers of the record take turns.
     ///
-    /// `attempt` must not call this method: it could wait for its own turn.
+    /// `attempt` must not call this method: its writer may already have the turn, and could then wait for itself
+    /// forever.
     pub(crate) async fn retrying_on<T, F>(
         &self,
         about: impl Hash,

@@ -150,8 +150,8 @@ pub trait Rules: fmt::Debug + Send + Sync {
         now: Timestamp,
     ) -> Result<RuleDecision, Error>;
 
-    /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked
-    /// against the rules of its manager.
+    /// An updated subscription. `after` is the subscription with the fields of the update, not yet checked against the
+    /// rules that depend on its `managed_by`.
     fn change(
         &self,
         before: &Subscription,

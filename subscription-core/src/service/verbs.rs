@@ -11,8 +11,8 @@ use crate::store::{ChangeSet, Idempotency, Key, Operation};
 use crate::subscriptions::{Action, Subscription};
 use crate::values::{SubscriptionId, Timestamp, UserId, Version};
 
-/// The input of a request to apply a verb. Its hash is stored with the idempotency key, and detects another request
-/// with the same key.
+/// The input of a request to apply a verb. Its hash is stored with the idempotency key. If a request with the same key
+/// has another hash, it is a different request, and is refused.
 #[derive(Serialize)]
 struct Request {
     id: SubscriptionId,

@@ -39,7 +39,8 @@ pub struct CacheInvalidator {
 
 #[derive(Debug, Clone)]
 struct Entry {
-    /// The latest known version of the record. An earlier version does not enter the cache again.
+    /// The latest known version of the record. It is known even if `record` is `None`, so that no earlier version of
+    /// the record enters the cache again.
     version: Version,
     record: Option<Record>,
 }
@@ -106,7 +107,8 @@ impl CacheInvalidator {
     fn put(&self, key: Key, version: Version, record: Option<Record>) {
         self.records.entry(key).and_compute_with(|known| match known {
             Some(known) if known.value().version > version => Op::Nop,
-            // An invalidation is ignored if its version is in the cache already.
+            // A call of `forget` for the version that the cache already has changes nothing: a cached record with this
+            // version is not outdated.
             Some(known) if known.value().version == version && record.is_none() => Op::Nop,
             _ => Op::Put(Entry { version, record }),
         });

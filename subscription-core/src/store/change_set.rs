@@ -12,7 +12,7 @@ use crate::values::{PlanId, SubscriptionId, Timestamp, UserId, Version};
 /// Changes that a store applies all together or not at all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// Conditions that must hold for the set to be committed.
+    /// Conditions that must all hold; otherwise the change set is not committed.
     pub guards: Vec<Guard>,
     /// Records to write. The version of each record is one more than the version that was read; a new record has
     /// [`Version::FIRST`].

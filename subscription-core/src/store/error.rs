@@ -45,6 +45,6 @@ pub enum BadChangeSet {
     #[error("has {0} writes and deletes: too many for one commit")]
     TooLarge(usize),
     /// The body of a document is longer than [`Document::BODY_BYTES_MAX`](super::Document::BODY_BYTES_MAX).
-    #[error("writes {0} with a body that is too long")]
+    #[error("writes {0}, whose body is too long for a document")]
     BodyTooLong(Key),
 }

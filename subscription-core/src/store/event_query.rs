@@ -65,9 +65,9 @@ pub struct EventPage {
 impl EventPage {
     /// Selects the events of a page.
     ///
-    /// `following` has the events after [`EventQuery::after`] in order; events of other records than the query's
-    /// subject may be missing. If `following` ends before the page is full, no other event up to [`last`](Self::last)
-    /// is missing. `kept` is the range from [`first_kept`](Self::first_kept) to [`last`](Self::last).
+    /// `following` has the events after [`EventQuery::after`] in order; if the query has a subject, events of other
+    /// records may be missing. If `following` ends before the page is full, it must have all other events up to
+    /// [`last`](Self::last). `kept` is the range from [`first_kept`](Self::first_kept) to [`last`](Self::last).
     pub fn select<'e>(
         query: &EventQuery,
         following: impl IntoIterator<Item = (u64, Cow<'e, Event>)>,

@@ -83,7 +83,7 @@ pub struct IdempotencyRecord {
     /// The operation, the client and its key.
     pub key: IdempotencyKey,
     /// The version: 1 for the first request with the key, and 1 more for each new request with the key after the record
-    /// had expired.
+    /// had expired. After the record was deleted, the version begins at 1 again.
     pub version: Version,
     /// A hash of the input. A request with the same key and another input is refused.
     pub fingerprint: [u8; 32],

@@ -203,8 +203,8 @@ pub trait StoreExt: Store {
         async move { expect_page(self.list(&query).await?) }
     }
 
-    /// All records of a list, read page by page. `query` makes the query of the page after a position; `None` is the
-    /// start.
+    /// All records of a list, read page by page. `query` returns the query of the page after a position, or of the
+    /// first page for `None`.
     fn all_as<K: Kind>(
         &self,
         query: impl Fn(Option<Position>) -> K::Query + Send,

@@ -15,7 +15,8 @@ use crate::values::as_text::named_enum;
 /// Receives the measurements of a [`TimedStore`].
 pub trait StoreMeter: Send + Sync + fmt::Debug {
     /// Receives the time that a call took, and its error if the call failed or was refused. For
-    /// [`commit_each`](Store::commit_each) this is the error of a set that failed, or else of a set that was refused.
+    /// [`commit_each`](Store::commit_each) this is the error of the first change set that failed; if none failed, of
+    /// the first that was refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
 
     /// Receives the numbers of sessions that a commit opened and revoked.

@@ -17,8 +17,8 @@ pub enum Phase {
 impl Subscription {
     /// The phase at `now`.
     ///
-    /// A time before the last write counts as the time of the last write. So if a subscription had begun or ended
-    /// when it was written, every instance agrees, even an instance whose clock is behind.
+    /// If `now` is before the last write, the phase is that at the time of the last write. So if the subscription had
+    /// begun or ended when it was written, even an instance whose clock is behind knows that it has.
     pub fn phase_at(&self, now: Timestamp) -> Phase {
         let now = now.max(self.updated_at);
         if self.ends_at.is_some_and(|ends_at| ends_at <= now) {
@@ -41,7 +41,7 @@ impl Subscription {
     }
 
     /// True if access has begun or ended since the last write, only because time has passed. Then the `is_active` that
-    /// the API returns differs from the stored one, although the version is the same.
+    /// the API returns differs from the one after that write, although the version is the same.
     pub fn access_moved_by(&self, now: Timestamp) -> bool {
         self.access_moves() && self.phase_at(now) != self.phase_at(self.updated_at)
     }

@@ -149,7 +149,7 @@ pub struct BillingState {
     /// dropped. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lapses_at: Option<Timestamp>,
-    /// The renewal that the last reminder to the subscriber was about. Not shown.
+    /// The time of the renewal that the last reminder to the subscriber was about. Not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reminded_for: Option<Timestamp>,
     /// The page of the payment provider on which the subscriber manages the subscription; `None` if no provider manages
@@ -284,8 +284,8 @@ impl BillingState {
     }
 
     /// The billing state of a subscription that the clock or a provider no longer manages. Price, currency, credit,
-    /// trial, the end of a pause and the state before a cancellation stay. If a cancelled subscription has an
-    /// unpaid payment that failed, its state before the cancellation becomes past due.
+    /// trial, the end of a pause and the state before a cancellation stay. If a cancelled subscription has a failed
+    /// payment that is not paid yet, its status before the cancellation becomes past due.
     #[must_use]
     pub fn released(self) -> Self {
         let Self { price, currency, credit, trial_ends_at, resumes_at, mut cancelled, .. } = self;

@@ -58,7 +58,7 @@ impl Subscription {
         }
     }
 
-    /// True if a subscription with this status always has an end.
+    /// True if the status of this subscription requires an end.
     fn ends_by_status(&self) -> bool {
         let mut endless = Self { ends_at: None, ..self.clone() };
         endless.set_end_by_status(self.updated_at);

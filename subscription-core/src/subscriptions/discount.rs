@@ -41,8 +41,8 @@ impl Discount {
     }
 
     /// True if the numbers are within the limits of this service. A discount has 1 to 120 periods or no end, and has
-    /// not reduced more periods than that. An amount is more than 0, and has at most as many digits after the point as
-    /// the currency.
+    /// reduced the price of at most this number of periods. An amount is more than 0, and has at most as many digits
+    /// after the point as the currency.
     pub(crate) fn is_sound(&self, currency: Option<Currency>) -> bool {
         let fits =
             |amount: Amount| currency.is_none_or(|it| amount.fraction_digits() <= it.digits());

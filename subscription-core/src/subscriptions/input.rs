@@ -50,8 +50,8 @@ pub struct NewSubscription {
     pub currency: Option<Currency>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credit: Option<Amount>,
-    /// The end of the trial. If it and the status are absent, the user's first subscription gets the trial of the plan;
-    /// null means no trial.
+    /// The end of the trial. If both this field and the status are absent, the user's first subscription gets the trial
+    /// of the plan; null means no trial.
     #[serde(skip_serializing_if = "Field::is_absent")]
     pub trial_ends_at: Field<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -275,7 +275,7 @@ fn note_misplaced(
     }
 }
 
-/// An input without fields, for verbs such as resume.
+/// An input without fields, for actions such as resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoInput;
 

@@ -167,8 +167,9 @@ impl Subscription {
         made.billing_faults(&mut faults);
         made.discount_fault(&mut faults);
         made.set_access(new.is_active, now).unwrap_or_else(|refused| faults.push(refused));
-        // In an update, `false` may be the value that the caller has read and sends back, which does not block. A new
-        // record was never read, so here `false` always blocks access, even if the subscription has not begun.
+        // In an update, an `is_active` of `false` may be the value that the caller has read and sends back, so it does
+        // not block a subscription that grants no access at `now`. A new record was never read. So here `false` blocks
+        // each subscription whose status grants access, even if the subscription has not begun.
         made.blocked = new.is_active == Some(false) && made.status.grants_access();
         faults.into_result()?;
         Ok(made)
@@ -240,8 +241,8 @@ impl Subscription {
             && let Some(found) = &mut state.cancelled
             && changes.ends_at.sets(current.ends_at.as_ref())
         {
-            // An end that is set while the subscription is cancelled stays after a resume, if the cancellation is
-            // stored.
+            // If the caller changes the end while the subscription is cancelled, the changed end stays after a resume.
+            // So it replaces the end that the stored cancellation would give back.
             found.ends_at = changes.ends_at.or(None);
         }
         let starts_at = changes.starts_at.unwrap_or(current.starts_at);
@@ -276,7 +277,8 @@ impl Subscription {
         if next.billing_cycle != current.billing_cycle {
             next.change_cycle(current.billing_cycle, changes.renews_at.is_absent(), now);
         }
-        // An end that was cleared is set again: without one, a cancelled subscription would never end.
+        // If the caller cleared the end of a cancelled subscription, the end is computed again: without an end, the
+        // subscription would never end.
         if stepped || next.ends_at.is_none() {
             next.set_end_by_status(now);
         }
@@ -294,8 +296,8 @@ impl Subscription {
         let trial_ends_at = next.trial_ends_at();
         current.status.step(status, current.ends_at, trial_ends_at, now.max(self.updated_at))?;
         Ok((next != current).then(|| Self {
-            // If the clock was set back, `updated_at` does not go back with it: `phase_at` decides access for
-            // `updated_at` or a later time.
+            // `updated_at` stays as it is if the clock was set back. `phase_at` never uses a time before `updated_at`,
+            // so an earlier `updated_at` could change whether the subscription has begun or ended.
             updated_at: now.max(self.updated_at),
             version: self.version.next(),
             ..next
@@ -314,7 +316,8 @@ impl Subscription {
     }
 
     fn set_end_by_status(&mut self, now: Timestamp) {
-        // A subscription that has not begun ends at its start.
+        // An end must not be before the start. So if the subscription has not begun, its start is used in place of
+        // `now`.
         let now = now.max(self.starts_at);
         match self.status {
             Cancelled => {
@@ -328,8 +331,9 @@ impl Subscription {
         }
     }
 
-    /// Sets the renewal after a change of the billing cycle, unless the caller sent one, and counts periods from
-    /// `starts_at` again if a period that is counted from there starts at the renewal.
+    /// Adapts the subscription to its new billing cycle. A change to or from `one_time` also sets the renewal, unless
+    /// the caller sent one (`sets_renewal` is then false). If a period counted from `starts_at` starts at the renewal,
+    /// periods are counted from `starts_at` again.
     fn change_cycle(&mut self, from: BillingCycle, sets_renewal: bool, now: Timestamp) {
         if sets_renewal && self.billing_cycle == BillingCycle::ONE_TIME {
             self.renews_at = None;
@@ -356,14 +360,14 @@ impl Subscription {
     fn set_access(&mut self, wanted: Option<bool>, now: Timestamp) -> Result<(), Fault> {
         let grants = self.could_grant_at(now);
         match wanted {
-            // `true` removes a block in any status.
+            // An `is_active` of `true` removes a block, even if the status of the subscription grants no access.
             Some(true) if grants || self.blocked => self.blocked = false,
             Some(true) => {
                 let refused = InvalidValue::not_allowed(self.why_inactive(now));
                 return Err(refused.at("is_active"));
             }
-            // If no access is granted anyway, `false` does not block: a caller that sends a record back as it was read
-            // must not change the record.
+            // An `is_active` of `false` blocks only if the subscription would grant access at `now`. Otherwise a caller
+            // that sends a record back as it was read could change the record.
             Some(false) => self.blocked |= grants,
             None => {}
         }

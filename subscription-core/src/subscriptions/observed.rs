@@ -134,7 +134,7 @@ impl Subscription {
     ) -> BillingState {
         let credit = self.credit().unwrap_or_default();
         let owes = !credit.is_zero();
-        // If the provider names no currency, a credit keeps its currency.
+        // If the provider names no currency and the subscription has credit, the stored currency stays.
         let currency = observed.currency.or(self.currency().filter(|_| owes));
         let fits = |amount: &Amount| {
             currency.is_none_or(|currency| currency.check_digits(*amount, "price").is_ok())

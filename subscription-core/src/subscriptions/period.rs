@@ -59,7 +59,8 @@ impl Schedule {
 
     /// The anchor moved by a number of cycles, forwards or backwards.
     fn moved(&self, cycles: i64) -> Option<Timestamp> {
-        // The time has no zone, because chrono is faster without one: it would look up the offset of the zone twice.
+        // The time has no zone, because chrono is faster without one: with a zone, it would look up the offset of the
+        // zone twice.
         let anchor = DateTime::<Utc>::from(self.anchor_at).naive_utc();
         let (unit, count) = self.cycle.length()?;
         let units = i64::from(count).checked_mul(cycles)?;
@@ -96,12 +97,12 @@ impl Schedule {
         }
     }
 
-    /// The start of the period that ends at `at`, or else of the period in which `at` lies. If `at` is the anchor, it
-    /// is one cycle before the anchor. `None` if `at` is before the anchor, or if `at` is the anchor and the plan is
-    /// paid once.
+    /// The start of the period that ends at `at`, or else of the period in which `at` lies. If `at` is the anchor, the
+    /// result is the moment one cycle before the anchor. `None` if `at` is before the anchor, or if `at` is the anchor
+    /// and the plan is paid once.
     pub fn last_before(&self, at: Timestamp) -> Option<Timestamp> {
-        // The first period is checked first: the check is cheap, and every subscription is in its first period at some
-        // time.
+        // The end of the first period is checked first: the check is cheap, and every subscription is in its first
+        // period at some time.
         if self.start_of(1) == Some(at) {
             return Some(self.anchor_at);
         }

@@ -33,7 +33,8 @@ named_enum! {
 pub struct PlanChange {
     /// The plan. If `None`, the subscription stays with its plan.
     pub subscription_plan_id: Option<PlanId>,
-    /// The billing cycle. If `None`, it is the cycle of the named plan; without a named plan it stays.
+    /// The billing cycle. If `None`, the cycle of the plan in `subscription_plan_id` applies; if that is `None` too,
+    /// the cycle of the subscription stays.
     pub billing_cycle: Option<BillingCycle>,
     /// The quantity. If `None`, the quantity stays.
     pub quantity: Option<Quantity>,
@@ -174,8 +175,8 @@ impl PlanChange {
     }
 }
 
-/// The consequences of a change of plan. The execution of the change applies a quote too, so the change costs what
-/// the quote says.
+/// The consequences of a change of plan. To make a change, the service computes its quote and applies it. So a change
+/// costs what a quote for the same moment says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Quote {
@@ -195,8 +196,8 @@ pub struct Quote {
     pub period_start: Option<Timestamp>,
     /// The end of the period that is running after the change; `None` if no period is running or the period has no end.
     pub period_end: Option<Timestamp>,
-    /// The lines, which add up to `amount_due` less the credit that the change adds; empty if the running period is not
-    /// settled.
+    /// The lines of the settlement of the running period. Some are added, and others are taken off. The result is
+    /// `amount_due`, or below zero by the credit that the change adds. Empty if the running period is not settled.
     pub lines: Vec<Line>,
     /// The amount to pay now, after credit.
     pub amount_due: Amount,
@@ -219,7 +220,7 @@ pub struct Quote {
     /// The way in which the change is applied.
     #[serde(skip)]
     pub(crate) settlement: Settlement,
-    /// The price of a whole period after the change, less the discount.
+    /// The price of a whole period for all units after the change, less the discount.
     #[serde(skip)]
     pub(crate) value: Amount,
 }

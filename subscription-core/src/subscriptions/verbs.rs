@@ -27,8 +27,8 @@ named_enum! {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// Ends the subscription. With `None`, a subscription that callers manage ends with its period; for one that the
-    /// clock manages, the status decides when it ends.
+    /// Ends the subscription. `None` means that a subscription that callers manage ends with its period. If the clock
+    /// manages the subscription, `None` means that its status decides when it ends.
     Cancel(Option<Effective>),
     /// Undoes a cancellation, ends a pause, or drops a scheduled pause.
     Resume,
@@ -155,14 +155,15 @@ impl Subscription {
         self.change(SubscriptionChanges::status(SubscriptionStatus::Cancelled), now)
     }
 
-    /// The subscription with `found` as its state before the cancellation.
+    /// The subscription with `found` stored as its cancellation: the status and the end before it, and who cancelled.
     #[must_use]
     pub(crate) fn cancelled(mut self, found: Cancellation) -> Self {
         self.billing.get_or_insert_default().cancelled = Some(found);
         self
     }
 
-    /// The subscription with an end that is not after the end of its period, because later time is never charged.
+    /// The subscription with an `ends_at` that is not after the end of the running period, because time after that
+    /// period is never charged.
     fn within_period(mut self, now: Timestamp) -> Self {
         let end = self.renews_at.map(|renews_at| renews_at.max(now));
         self.ends_at = self.ends_at.into_iter().chain(end).min();
@@ -175,7 +176,7 @@ impl Subscription {
         found.filter(|found| found.by_user)
     }
 
-    /// The subscription with its cancellation undone, or `None` if it is active already.
+    /// The subscription with its cancellation undone or its pause ended, or `None` if it is active already.
     ///
     /// A subscription can be resumed if it is paused, or if it is cancelled and its `ends_at` has not come. A cancelled
     /// subscription gets back the end that was set before the cancellation, if there was one, and continues its trial.
@@ -189,7 +190,7 @@ impl Subscription {
             let status = if on_trial { OnTrial } else { Active };
             return self.change(SubscriptionChanges::status(status), now);
         }
-        // A subscription with another status becomes active when it is paid for, or by an update.
+        // A subscription with any other status than these three becomes active when it is paid for, or by an update.
         Err(self.not_resumed())
     }
 

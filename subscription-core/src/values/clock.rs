@@ -94,7 +94,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let refused =
             || InvalidValue::bad_format("must be an RFC 3339 time such as 2025-01-31T12:00:00Z");
-        // Both are refused here, although chrono allows them: a space instead of the `T`, and a very long fraction.
+        // chrono would accept a space in place of the `T`, and a fraction of any length. Both are refused here.
         if text.len() > 64 || !text.is_ascii() || text.contains(' ') {
             return Err(refused());
         }

@@ -265,7 +265,8 @@ impl<'a> Fields<'a> {
         self.faults.push(fault);
     }
 
-    /// Returns the value, if no field has a fault and no field is left over.
+    /// Returns the value, if no field has a fault and every field of the input was read. Each unread field is an
+    /// unknown field, which is a fault.
     pub fn finish<T>(mut self, value: Option<T>) -> Result<T, InputError> {
         for (name, _) in self.untaken.into_iter().take(UNKNOWN_FIELDS_REPORTED_MAX) {
             let message = if FIXED.contains(&&*name) {

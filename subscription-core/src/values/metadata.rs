@@ -35,7 +35,8 @@ const VALUE_MAX: usize = 500;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-// An `Arc<Vec<…>>` is a thin pointer: without metadata the field takes 8 bytes of a record, not 16.
+// An `Arc<Vec<…>>` is a thin pointer. So even in a record without metadata the field takes only 8 bytes; an `Arc<[…]>`
+// would take 16.
 pub struct Metadata(Arc<Vec<(Box<str>, Box<str>)>>);
 
 /// A key and its value, or the reason why the value is not a text.
@@ -77,7 +78,7 @@ impl Metadata {
                 faults.push(InvalidValue::new(refused.code(), message).at(field()));
             }
             if read.iter().any(|(name, _)| **name == *key) {
-                let refused = InvalidValue::new(FaultCode::BadFormat, "must not be sent twice");
+                let refused = InvalidValue::new(FaultCode::BadFormat, "must not be a repeated key");
                 faults.push(refused.at(field()));
             }
             let value = value.and_then(|text| checked(&text, 0, VALUE_MAX, false).map(Box::from));

@@ -26,7 +26,8 @@ impl Version {
         Self(self.0.saturating_add(1))
     }
 
-    /// The version that the record had before this write; [`Version::NEW`] if there was no record.
+    /// The version that the record had before the write that gave it this version; [`Version::NEW`] if there was no
+    /// record.
     #[must_use]
     pub const fn previous(self) -> Self {
         Self(self.0.saturating_sub(1))

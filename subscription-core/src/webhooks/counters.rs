@@ -41,9 +41,10 @@ pub struct Counters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendingState {
-    /// The number of events of the feed after the cursor.
+    /// The number of events of the feed after the endpoint's cursor (its position in the feed).
     pub lag_events: u64,
-    /// The time of the oldest event that waits for delivery and is not parked; `None` if no such event waits.
+    /// The time of the oldest event that waits for delivery and is not parked (stored, to be sent later); `None` if no
+    /// such event waits.
     pub waiting_since: Option<Timestamp>,
     /// The number of parked events that will be tried again.
     pub parked: usize,

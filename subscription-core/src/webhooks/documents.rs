@@ -47,7 +47,7 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
 }
 
-/// A request that created an endpoint under an idempotency key. Its document is deleted with the endpoint.
+/// A request that created an endpoint under an idempotency key. The stored request is deleted with the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CreationRequest {
     pub(super) endpoint: EndpointId,
@@ -136,7 +136,7 @@ impl Endpoint {
         document_key(ENDPOINTS, id)
     }
 
-    /// The next version of the endpoint's document. `before` is the version that was read.
+    /// The document that stores this endpoint. Its version is the one after `before`, the version that was read.
     pub(super) fn document(&self, before: Version) -> Result<Document, Error> {
         let label = if self.is_enabled() { "enabled" } else { "disabled" };
         let document = Document::with_body(Self::key(self.id)?, before.next(), self)?;
@@ -215,8 +215,8 @@ impl Delivery {
         document_key(DELIVERIES, endpoint)
     }
 
-    /// The next version of the document; `before` is the version that was read. It is due at the next probe of a
-    /// stalled endpoint, or now if a caller changed something that the sending job must read.
+    /// The document that stores this state. Its version is the one after `before`, the version that was read. `due_at`
+    /// is the next probe of a stalled endpoint, or now if a caller changed something that the sending job must read.
     pub(super) fn document(
         &self,
         endpoint: EndpointId,
@@ -263,8 +263,9 @@ impl Parked {
         document_key(PARKED, format_args!("{endpoint}/{sequence:020}"))
     }
 
-    /// The next version of the document; `before` is the version that was read. It is due at the next try of the
-    /// event, or, if the event was given up, when the document is deleted.
+    /// The document that stores this parked event. Its version is the one after `before`, the version that was read.
+    /// `due_at` is the time of the next try of the event, or, if the event was given up, the time at which the document
+    /// is deleted.
     pub(super) fn document(
         &self,
         endpoint: EndpointId,

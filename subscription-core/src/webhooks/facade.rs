@@ -39,22 +39,24 @@ impl Webhooks {
         }
     }
 
-    /// Sets the rules for the addresses of endpoints. An address is checked when its endpoint is created or changed.
+    /// Sets the rules for the URLs of endpoints. A URL is checked when an endpoint is created with it or gets it by a
+    /// change. The addresses to which its host name resolves must be checked by the transport.
     #[must_use]
     pub fn with_addresses(mut self, addresses: AddressRules) -> Self {
         self.addresses = Arc::new(addresses);
         self
     }
 
-    /// Sets the clock that gives the time of deliveries; the default is the machine's clock. It may differ from the
-    /// clock of the service: receivers compare the time of a delivery with their own clock.
+    /// Sets the clock that gives the time in the signatures of deliveries; the default is the machine's clock. Receivers
+    /// compare this time with their own clock, so it must be the real time, even if the service runs on another clock
+    /// (such as a manual clock in tests).
     #[must_use]
     pub fn with_clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// The rules for the addresses of endpoints.
+    /// The rules for the URLs of endpoints.
     pub fn addresses(&self) -> &AddressRules {
         &self.addresses
     }

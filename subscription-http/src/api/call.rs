@@ -28,7 +28,7 @@ pub(crate) struct Call {
     pub(crate) surface: Surface,
     /// The service. The events that it records name the caller as their actor.
     pub(crate) service: SubscriptionService,
-    /// The pattern of the route. It names the list that a cursor is valid for.
+    /// The pattern of the route's path. A cursor is valid only for lists with the pattern that the cursor was made for.
     pub(crate) pattern: &'static str,
     pub(crate) variable: Variable,
     pub(crate) query: Query,
@@ -140,11 +140,13 @@ impl Call {
         F: Future<Output = Result<T, Error>> + Send,
     {
         let Some(versions) = self.versions()? else { return Ok(change(None).await?) };
-        // No stored record has the version `NEW`. So an empty list of versions matches no record.
+        // If the list of versions is empty, the change is tried with `NEW`. No stored record has this version, so the
+        // change is refused.
         let mut tried = versions.first().copied().unwrap_or(Version::NEW);
         loop {
             match change(Some(tried)).await {
-                // If the header has the record's current version too, the change is tried again with that version.
+                // The record has another version. If the header lists this version too, the change is tried again with
+                // it.
                 Err(Error::Stale { current, .. }) if versions.contains(&current) => tried = current,
                 done => return Ok(done?),
             }

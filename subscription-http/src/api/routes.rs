@@ -56,7 +56,8 @@ pub(crate) struct Area {
     pub(crate) routes: &'static [Route],
     /// True if responses must not be cached.
     pub(crate) is_private: bool,
-    /// True if the `Host` of a request is not checked, because health probes call the server by its IP address.
+    /// True if the `Host` of a request is not checked (except in development), because health probes call the server by
+    /// its IP address.
     pub(crate) any_host: bool,
     /// True if the area is also served on the operators' listener.
     pub(crate) for_operators: bool,
@@ -134,7 +135,7 @@ pub(crate) fn is_private(path: &str) -> bool {
     AREAS.iter().any(|area| area.is_private && path.starts_with(area.path))
 }
 
-/// True if the `Host` of a request for a path is not checked.
+/// True if the `Host` of a request for a path is not checked (except in development).
 pub(crate) fn takes_any_host(path: &str) -> bool {
     AREAS.iter().any(|area| area.any_host && path.starts_with(area.path))
 }
@@ -188,7 +189,7 @@ where
 /// One route.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
-    /// A reference, because a `Method` has a destructor, and constant evaluation runs no destructor.
+    /// A reference, because a `Method` has a destructor, and constant evaluation cannot run a destructor.
     pub(crate) method: &'static Method,
     pub(crate) pattern: &'static str,
     pub(crate) needs: Needs,
@@ -341,7 +342,8 @@ fn matches(pattern: &'static str, segments: &[Cow<'_, str>]) -> Option<Variable>
     let mut found = None;
     let mut rest = pattern;
     for segment in segments {
-        // The `?` also checks that the previous segment ended here in the pattern.
+        // If the previous segment matched only the beginning of its part of the pattern, `rest` does not begin with `/`
+        // here, and the `?` returns `None`.
         rest = rest.strip_prefix('/')?;
         match rest.strip_prefix('{') {
             None => rest = rest.strip_prefix(segment.as_ref())?,

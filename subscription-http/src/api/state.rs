@@ -46,7 +46,8 @@ pub struct Timeouts {
     /// How long the handler may take once the body has arrived. The check of the caller, before the body is read, has
     /// the same limit.
     pub handler: Duration,
-    /// How long a caller waits for figures that are being read. After that the read continues, without the caller.
+    /// How long a caller waits while business figures are read from the store. After that the caller gets an error, but
+    /// the read continues.
     pub figures: Duration,
 }
 
@@ -114,7 +115,7 @@ impl State {
         ip.is_loopback() || self.trusted_proxies.contains(&ip)
     }
 
-    /// The name and kind of the payment provider that a webhook is for.
+    /// The name and the kind of the payment provider that the path of a webhook names.
     pub(crate) fn provider_source(&self, call: &Call) -> Result<(Slug, ProviderKind), ApiError> {
         let name = call.variable.as_ref().map(|(_, name)| name.as_str());
         let mut sources = self.providers.iter().flat_map(Providers::sources);
@@ -187,8 +188,9 @@ impl ApiBuilder {
         self
     }
 
-    /// Serves only these host names. `/health/…` is excepted, because probes call it by IP address. If the list is
-    /// empty, the server serves every name.
+    /// Serves only these host names, except for `/health/…`, which probes call by IP address. If the list is empty, the
+    /// server serves every name. After a call of `believe_every_client`, this list only adds names to those that are
+    /// served.
     pub fn allowed_hosts(mut self, hosts: Vec<AllowedHost>) -> Self {
         self.0.hosts.listed = hosts;
         self
@@ -218,8 +220,9 @@ impl ApiBuilder {
         self
     }
 
-    /// Allows people to make these changes to their own subscriptions; without this call they can make none. The
-    /// routes of other changes do not exist. People may change to `plans`, if they may change the plan.
+    /// Allows users to make the changes in `changes` to their own subscriptions. Without this call they can make no
+    /// changes. A change that is not in `changes` has no route. `plans` are the plans to which users can change: they
+    /// are used only if `changes` contains the change of plan.
     pub fn self_service(mut self, changes: &[SelfService], plans: &[Slug]) -> Self {
         self.0.self_service_plans = plans.to_vec();
         let allowed = SelfService::ALL.into_iter().filter(|change| changes.contains(change));
@@ -228,7 +231,7 @@ impl ApiBuilder {
     }
 
     /// Bills the subscriptions with `managed_by` `clock`. [`Billing::service`] replaces the service of the builder.
-    /// Without this call, callers manage every subscription, and the routes of billing do not exist.
+    /// Without this call, the service bills no subscription, and the routes of billing do not exist.
     pub fn billing(mut self, billing: Billing) -> Self {
         self.0.service = billing.service().clone();
         self.0.billing = Some(billing);
@@ -242,7 +245,8 @@ impl ApiBuilder {
     }
 
     /// Copies subscriptions from payment providers: receives their webhooks, and lets clients list the stored events.
-    /// Without this call, the routes of providers do not exist. The signal `stored` is sent when an event was stored.
+    /// Without this call, the routes of providers do not exist. The signal `stored` is sent when an event was stored, a
+    /// link was made, or the sync of a whole provider was requested.
     pub fn providers(
         mut self,
         providers: Providers,
@@ -290,8 +294,8 @@ impl ApiBuilder {
         self
     }
 
-    /// Sets the hosts, other than the payment providers' own, that serve checkout pages. A checkout link to such a
-    /// host has the user id in the query parameter that the payment provider of the host reads.
+    /// Sets the custom domains at which payment providers serve checkout pages. A checkout link to such a domain has
+    /// the user id in the query parameter that its payment provider reads.
     pub fn checkout_hosts(mut self, hosts: CheckoutHosts) -> Self {
         self.0.checkout_hosts = hosts;
         self
@@ -316,7 +320,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Shows the number of events that were deleted because of their age at `/metrics`. `forgotten` has this number.
+    /// Shows at `/metrics` the number of events that were deleted because of their age. `forgotten` has this number.
     pub fn forgotten_events(self, forgotten: Arc<AtomicU64>) -> Self {
         self.count("events_forgotten", "Events deleted because of their age", forgotten)
     }
@@ -328,7 +332,7 @@ impl ApiBuilder {
         self
     }
 
-    /// Shows the number of lost log lines at `/metrics`. `lost` has this number, which the log writer counts.
+    /// Shows at `/metrics` the number of lost log lines. `lost` has this number, which the log writer counts.
     pub fn lost_log_lines(self, lost: Arc<AtomicU64>) -> Self {
         let help = "Log lines dropped because standard error was blocked";
         self.count("log_lines_lost", help, lost)

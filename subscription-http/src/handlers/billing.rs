@@ -86,7 +86,8 @@ async fn unschedule(call: Box<Call>) -> Result<Reply, ApiError> {
     let id = call.path("id")?;
     let drop = |version| call.service.act_once(id, version, Action::Unschedule, None);
     match call.if_match(drop).await {
-        // A subscription that callers manage never has a scheduled change, so the change is not found.
+        // A subscription that callers manage never has a scheduled change. So the response is that the scheduled change
+        // to delete is not found.
         Err(ApiError::Service(Error::Conflict(Conflict::Managed(managed))))
             if managed.by == ManagedBy::Caller =>
         {
@@ -130,8 +131,8 @@ async fn timeline(call: Box<Call>) -> Result<Reply, ApiError> {
     let limit = query.limit()?;
     let after = query.read("after")?.unwrap_or(Timestamp::MIN);
     let until = query.read("until")?.unwrap_or(after.max(now).saturating_add(YEAR));
-    // A longer timeline would take long to compute and would be of little use, because prices and plans change until
-    // then.
+    // A longer timeline would take long to compute and would be of little use, because prices and plans may change
+    // before its later dates.
     let until = until.min(now.saturating_add(YEAR * TIMELINE_YEARS_MAX));
     let (steps, has_more) = billing(&call)?.timeline(call.path("id")?, after, until, limit).await?;
     Reply::ok(&TimelineBody { data: &steps, has_more })

@@ -33,7 +33,7 @@ static DOCS: LazyLock<(Prepared, HeaderValue)> = LazyLock::new(|| {
         hash("style"),
         hash("script"),
     );
-    // Hashes are ASCII, so this fallback, which allows nothing, is never used.
+    // The policy is ASCII and so is always a valid header value. This fallback, which allows nothing, is never used.
     let strictest = HeaderValue::from_static("default-src 'none'");
     (Prepared::new(PAGE), HeaderValue::from_str(&policy).unwrap_or(strictest))
 });

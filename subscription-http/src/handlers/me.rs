@@ -64,8 +64,8 @@ async fn list_page(call: Box<Call>) -> Result<Reply, ApiError> {
     call.page_of(&page, &data)
 }
 
-/// The response body for a subscription, with the changes that its user may make now. `None` if the plan and the
-/// subscription were deleted after the subscription was read.
+/// The response body for a subscription, with the changes that its user may make now. `None` if the plan no longer
+/// exists: the subscription, and then its plan, were deleted after the subscription was read.
 async fn shown(
     call: &Call,
     subscription: Arc<Subscription>,

@@ -117,7 +117,7 @@ async fn link(call: Box<Call>) -> Result<Reply, ApiError> {
             json!({ "source": source, "subscription_id": subscription_id })
         }
     };
-    // Events that waited for this link may be due now.
+    // Stored events that waited for this link can be applied now. The signal wakes the job that applies them.
     call.state.provider_signal.notify();
     Reply::json(StatusCode::CREATED, &shown)
 }
@@ -189,7 +189,8 @@ struct SyncInput {
 }
 
 impl SyncInput {
-    /// The kinds of objects that a caller may name. The provider is `None` if every provider has this kind.
+    /// The members of the body that can name an object: each with the kind of its object, and the only payment provider
+    /// that has this kind. `None` means that every provider has it.
     const OBJECTS: [(&str, ObjectKind, Option<ProviderKind>); 3] = [
         ("subscription", ObjectKind::Subscription, None),
         ("checkout_session", ObjectKind::CheckoutSession, Some(ProviderKind::Stripe)),

@@ -50,8 +50,8 @@ async fn forecast(call: Box<Call>) -> Result<Reply, ApiError> {
     read(&call, read_all).await
 }
 
-/// Maximum time to compute figures. Without it, a database connection that hangs would block other requests for
-/// figures.
+/// Maximum time to compute figures. Without this limit, a database connection that hangs would block all later requests
+/// for figures.
 const READING_MAX: Duration = Duration::from_mins(10);
 
 /// Reads figures in a separate task. If the caller disconnects or times out, the task continues and fills the cache.

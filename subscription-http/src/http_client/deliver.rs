@@ -158,7 +158,7 @@ impl Deliver for HttpDeliver {
         let Some(runtime) = &self.runtime else { return self.send(request).await };
         let client = self.clone();
         let mut tries = JoinSet::new();
-        // If this future is dropped, the set is dropped too, which cancels the attempt.
+        // If the future of this `deliver` is dropped, `tries` is dropped too, which cancels the attempt.
         tries.spawn_on(async move { client.send(request).await }, runtime);
         tries.join_next().await.and_then(Result::ok).unwrap_or(DeliveryResult::Unreachable)
     }
@@ -194,7 +194,7 @@ async fn discard(mut body: Incoming) {
     }
 }
 
-/// The outcome of a try that got no response.
+/// The outcome of an attempt that got no response.
 fn outcome(error: &hyper_util::client::legacy::Error) -> DeliveryResult {
     if causes(error).any(<dyn Error>::is::<BlockedAddress>) {
         DeliveryResult::Blocked

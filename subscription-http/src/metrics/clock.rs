@@ -71,8 +71,8 @@ impl ClockMetrics {
         self.periods_skipped.inc_by(round.periods_skipped);
     }
 
-    /// Records the number of payments that are due and not reported, and how long the oldest of these payments has been
-    /// due.
+    /// Records the number of due payments whose result is not reported yet, and how long the oldest of these payments
+    /// has been due.
     pub fn to_collect(&self, count: usize, oldest: Duration) {
         self.to_collect.set(i64::try_from(count).unwrap_or(i64::MAX));
         self.to_collect_oldest_seconds.set(oldest.as_secs_f64());

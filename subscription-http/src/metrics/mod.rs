@@ -32,11 +32,12 @@ pub(crate) struct Metrics {
     requests: Family<Answered, Counter>,
     seconds: Family<Label, Histogram>,
     limited: Family<Label, Counter>,
-    /// For each route, the series of its responses with status 200: looked up once, because hashing labels is slow.
+    /// For each route, the metrics of its responses with status 200. They are looked up once, because hashing labels is
+    /// slow.
     usual: Box<[OnceLock<Series>]>,
 }
 
-/// The series of responses with the same labels.
+/// The metrics of all responses that have the same labels.
 struct Series {
     seconds: Histogram,
     requests: Counter,

@@ -21,7 +21,8 @@ pub struct ProviderMetrics {
 }
 
 impl ProviderMetrics {
-    /// Records how long the event that became due first had been due when the last round began.
+    /// Records the delay of the events in the last round: the longest time that one of them had been due when the round
+    /// began.
     pub fn lag(&self, lag: Duration) {
         self.lag_seconds.set(lag.as_secs_f64());
     }
@@ -32,7 +33,7 @@ impl ProviderMetrics {
     /// Records the number of events that wait or failed, and how long ago the last event arrived. An instance that
     /// leads calls this with the present state. An instance that no longer leads calls it with an empty list.
     pub fn observed(&self, sources: &[SourceOverview], now: Timestamp) {
-        // A reason that no event has any longer must not be shown.
+        // The old numbers are removed first. Otherwise a reason that no event has now would still be shown.
         self.waiting.clear();
         self.last_event_seconds.clear();
         for overview in sources {

@@ -26,7 +26,7 @@ use crate::api::routes::{self, ApiPart, Needs, Route, Served};
 
 pub(crate) use self::text::Prepared;
 
-/// The documents that were composed so far. The key says of each route whether it is served.
+/// The documents that were composed so far. The key has one value for each route: true if the route is served.
 static DOCUMENTS: Mutex<BTreeMap<Vec<bool>, &Prepared>> = Mutex::new(BTreeMap::new());
 
 /// The OpenAPI 3.1 document of an [`Api`](crate::Api) with every route, as JSON.

@@ -19,7 +19,7 @@ impl Prepared {
     pub(crate) fn new(text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(&*text));
-        // A hash in Base64 is a valid header.
+        // A hash in Base64 is a valid header value, so the empty tag is never used.
         let tag = HeaderValue::from_str(&format!("\"{hash}\""));
         Self { text, tag: tag.unwrap_or(HeaderValue::from_static("\"\"")) }
     }

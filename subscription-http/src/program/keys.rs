@@ -21,8 +21,8 @@ use subscription_core::{Randomness as _, SystemRandomness};
 
 use super::Failure;
 
-/// The maximum number of old keys of each kind, which only verify signatures. Server keys that webhook endpoints need
-/// are kept beyond this number.
+/// The maximum number of old keys of each kind, which only verify signatures. An old server key that a webhook endpoint
+/// needs is kept even if there are more than this number.
 const RETIRED_MAX: usize = 4;
 
 const HEAD: &str = "\
@@ -80,9 +80,9 @@ impl Keys {
         Ok(())
     }
 
-    /// The id for a new server key: the first id after that of the newest key that neither a key nor a webhook endpoint
-    /// uses. After 255 the search continues with 1. An endpoint may use the id of a key that is missing here: a new key
-    /// with this id would derive a wrong secret for that endpoint.
+    /// The id for a new server key: an id that neither a server key nor a webhook endpoint uses. The search begins
+    /// after the id of the newest key, and continues with 1 after 255. An endpoint may use the id of a key that the key
+    /// file no longer has. If a new key had this id, the secret of that endpoint would be derived from the wrong key.
     fn unused_id(&self, named: Option<&BTreeSet<u8>>) -> Result<u8, Failure> {
         let newest = self.server.first().map_or(0, |newest| newest.id);
         let is_free = |id: &u8| {
@@ -99,8 +99,8 @@ impl Keys {
         })
     }
 
-    /// True if the next rotation drops an old server key. The client keys that were created with this server key then
-    /// stop working.
+    /// True if the next rotation drops an old server key. Client keys that were created with the dropped server key
+    /// then stop working.
     pub(crate) fn are_full(&self, named: &BTreeSet<u8>) -> bool {
         self.server.iter().skip(RETIRED_MAX + 1).any(|key| !named.contains(&key.id))
     }

@@ -44,7 +44,8 @@ impl Log {
         let queue = Arc::new(Queue::default());
         let writing = Arc::clone(&queue);
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writing.run(stderr))?;
-        // By default, tracing reports a failed write on standard error. That report would also fail, and panic.
+        // By default, tracing reports a failed write with `eprintln!`, which panics if standard error cannot be
+        // written.
         let lines = tracing_subscriber::fmt::layer()
             .with_writer(Arc::clone(&queue))
             .log_internal_errors(false);
@@ -107,8 +108,8 @@ impl Queue {
         loop {
             self.take(&mut lines);
             let lost = self.lost.load(Ordering::Relaxed);
-            // The warning is logged now, because the queue has room again. It is not logged while writes fail: the
-            // warning would be lost too, and cause a further warning.
+            // `take` has just emptied the queue, so the queue has room for this warning. If the last write failed, no
+            // warning is logged: the warning would be lost too, and so cause another warning.
             if works && lost > reported {
                 tracing::warn!(lost = lost - reported, "log lines were lost");
                 reported = lost;

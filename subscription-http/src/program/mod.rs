@@ -231,8 +231,9 @@ impl Program {
     }
 }
 
-/// The definition of the command line. Every setting may also be given after a command, and clap requires none of them.
-/// If `is_for_command` is true, the help shows only two of the settings.
+/// The definition of the command line. Every setting may also be given after a command. clap requires no setting,
+/// because a setting may also be in the settings file or have a default. If `is_for_command` is true, the help shows
+/// only two of the settings.
 fn command_line(is_for_command: bool) -> clap::Command {
     Program::command().mut_subcommands(with_reference).mut_args(|setting| {
         let is_shown = matches!(setting.get_id().as_str(), "config" | "database");

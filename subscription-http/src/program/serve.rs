@@ -194,8 +194,8 @@ fn cores() -> NonZeroUsize {
 }
 
 /// The limits of the server. The number of connections is limited by the number of files that the system allows to be
-/// open. Some files are reserved for the store: without them requests would fail, while a caller without a connection
-/// only waits.
+/// open. Some files are reserved for other uses, such as the store: if the store cannot open a file, requests fail, but
+/// a caller that gets no connection only waits.
 fn limits(settings: &Settings) -> Limits {
     let limits = settings.server_limits();
     let workers = FILES_PER_WORKER * cores().get();

@@ -105,7 +105,8 @@ impl Activity {
         } else if self.unsent.load(Relaxed) {
             Phase::Sending
         } else if self.receiving.load(Relaxed) && !self.is_http2.load(Relaxed) {
-            // HTTP/2 is left out: bytes that were received may be a frame that begins no request, such as a ping.
+            // HTTP/2 never has this phase: bytes that were received may be a frame that begins no request, such as a
+            // ping.
             Phase::Receiving
         } else {
             Phase::Idle
@@ -135,8 +136,8 @@ impl InFlight {
 
     /// Tracks the bytes of an HTTP/2 response until they are sent.
     ///
-    /// The bytes are tracked, not the body: h2 polls a body as soon as one byte of it may be sent, and then stores the
-    /// rest while the client's window is closed.
+    /// The bytes are tracked and not the body, because the body may end before all of its bytes are sent: h2 polls a
+    /// body as soon as one byte of it may be sent, and then stores the rest while the client's window is closed.
     pub(super) fn track(&self, body: &mut Full<Bytes>) {
         let bytes = std::mem::take(body).into_inner().unwrap_or_default();
         if bytes.is_empty() {
@@ -170,8 +171,8 @@ impl Drop for Unread {
     }
 }
 
-/// The phase of a connection, and how long the phase has lasted. The connection is checked from time to time, so that
-/// requests need not read the clock.
+/// The phase of a connection, and how long the phase has lasted. This time is measured by checks at regular intervals,
+/// so that a request need not read the clock when it changes the phase.
 pub(super) struct PhaseTimer {
     seen: (Phase, usize),
     since: Instant,

@@ -26,8 +26,8 @@ use crate::api::Api;
 use crate::api::admission::request_head;
 use crate::api::input::bounds::BODY_BYTES_MAX;
 
-/// How long an idle connection may still deliver a request during shutdown. Proxies send requests over a connection
-/// until they see that it is closed, and not all proxies retry.
+/// How long an idle connection may still deliver a request during shutdown. A proxy sends requests over a connection
+/// until it sees that the connection is closed, and not every proxy repeats a request that got no response.
 const LAST_REQUEST: Duration = Duration::from_millis(50);
 
 /// The smallest buffer that hyper accepts for a request head, in bytes.
@@ -36,7 +36,7 @@ const HEAD_BYTES_MIN: usize = 8_192;
 /// HTTP/2: the maximum number of concurrent requests of one connection.
 const STREAMS_MAX: u32 = 100;
 
-/// HTTP/2: the number of bytes of a response that h2 buffers before they can be sent.
+/// HTTP/2: the maximum number of bytes of a response that h2 stores until they can be sent.
 const SEND_BYTES: usize = 65_536;
 
 /// HTTP/2: the largest frame that is accepted, in bytes. The protocol allows no smaller maximum.
@@ -60,7 +60,8 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
         .max_concurrent_streams(STREAMS_MAX)
-        // hyper's defaults, receive windows of a megabyte and a send buffer of 400 KiB, are meant for files.
+        // hyper's defaults suit large files: receive windows of a megabyte and a send buffer of 400 KiB. Requests and
+        // responses of this API are small.
         .initial_stream_window_size(body_bytes)
         .initial_connection_window_size(body_bytes.saturating_mul(4))
         .max_send_buf_size(SEND_BYTES)
@@ -123,7 +124,8 @@ impl Connection {
                         if let Some(reason) = over && !asks_politely {
                             return tracing::debug!(reason, "connection closed");
                         }
-                        // While a response is being sent, the shutdown must wait: hyper would drop the unsent part.
+                        // While a response is being sent, `graceful_shutdown` is not called: hyper would drop the
+                        // unsent part.
                         let is_sent = phase != Phase::Sending;
                         if !closing && is_sent && (stopping || over.is_some()) {
                             closing = true;
@@ -135,8 +137,9 @@ impl Connection {
                     }
                     _ = stop.as_mut(), if !stopping => {
                         stopping = true;
-                        // An incomplete request head must not use up the whole time that the server still waits for
-                        // requests in flight.
+                        // The time-outs become shorter than `drain_timeout`, the time that the server waits for
+                        // requests in flight. Otherwise an incomplete request head could keep the connection open for
+                        // all of that time.
                         limits = limits.at_most(limits.drain_timeout / 2);
                         look.as_mut().reset(Instant::now() + LAST_REQUEST);
                     }
@@ -188,7 +191,8 @@ impl Connection {
 fn is_last(request: &mut Request<Incoming>, is_ambiguous: bool) -> bool {
     let is_coded = request.headers().contains_key(header::TRANSFER_ENCODING);
     if is_coded && is_ambiguous {
-        // hyper removed the length. It is set again, so that the check of the head refuses the request.
+        // hyper removed the header `Content-Length`. It is set again, so that the check of the request head refuses the
+        // request.
         request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(0));
     }
     is_coded && request.version() <= Version::HTTP_11 && !request_head::framed(request.headers())

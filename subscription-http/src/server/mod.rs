@@ -21,14 +21,15 @@ use self::workers::Workers;
 use crate::api::Api;
 use crate::api::input::bounds::HEAD_BYTES_MAX;
 
-/// The number of connections that the kernel queues until they are accepted. The system may allow fewer. The usual 128
-/// are too few for a burst: the clients of further connections retry only after a whole second.
+/// The number of connections that the kernel queues until they are accepted. The system may allow fewer. The usual
+/// number, 128, is too low for a burst of connections: if the queue is full, a client retries only after a whole
+/// second.
 const BACKLOG: u32 = 4_096;
 
 /// The longest time-out. Time-outs are added to the present time, which must not overflow.
 const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 
-/// The limits of a server. A time-out of a connection that exceeds a year counts as a year.
+/// The limits of a server. If a time-out of connections is longer than a year, a year is used.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Limits {

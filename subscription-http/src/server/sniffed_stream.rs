@@ -1,7 +1,8 @@
 //! A TCP stream that detects request heads with both a `Content-Length` and a `Transfer-Encoding`.
 //!
-//! A proxy in front of the server may read such a head differently, so that one request becomes two. hyper drops the
-//! length and uses the coding, so the request that hyper passes on no longer shows both headers.
+//! A proxy in front of the server may find another end of such a request than hyper, so that one request becomes two.
+//! hyper removes the `Content-Length` and uses the `Transfer-Encoding`, so the request that hyper passes on no longer
+//! has both headers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -25,9 +26,9 @@ pub(super) struct SniffedStream {
 
 /// The headers that were found in the lines since the last empty line.
 ///
-/// The end of a body is not known here, and is not needed: a request head contains no empty line, so no bytes before
-/// the head can hide one of its two headers. A body is mistaken for a head if it has both header names at the
-/// beginning of lines. A JSON body has no such lines.
+/// The search does not know where a body ends and the next head begins. It still finds every head with both headers,
+/// because only an empty line makes it forget a header, and no empty line is inside a head. It mistakes a body for a
+/// head if lines of the body begin with both header names. A JSON body has no such lines.
 #[derive(Default)]
 struct Lines {
     /// The beginning of a line that has not ended yet.

@@ -161,7 +161,10 @@ fn each_fault_of_a_provider_is_refused_with_the_name_of_its_setting() {
             more("manage_url = \"http://shop.example\""),
             "providers.stripe.manage_url must begin with https://",
         ),
-        (more("plans = \"pro\""), "providers.stripe.plans must be a table of slugs"),
+        (
+            more("plans = \"pro\""),
+            "providers.stripe.plans must be a table from prices or products to slugs of plans",
+        ),
         (
             more("plans = { price_1 = 1 }"),
             "providers.stripe.plans.price_1 must be the slug of a plan",

@@ -81,7 +81,7 @@ impl ApiLimits {
         self.allowance.as_ref().filter(|_| !is_paused)?.used_up(now)
     }
 
-    /// When an object may be fetched for events again; `None` if it may be fetched at once.
+    /// The earliest moment at which an object may be fetched again for its events; `None` if it may be fetched at once.
     pub(crate) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
         let last = self.memory().fetched.get(object).copied()?;
         // If the clock was set back, the last fetch is later than now. Such a fetch does not delay the next one.
@@ -115,8 +115,8 @@ impl ApiLimits {
         is_to_log
     }
 
-    /// Pauses the source for as long as the provider requests, otherwise for twice as long as the last time. A pause
-    /// has at most the length [`PAUSE_MAX`].
+    /// Pauses the source for as long as the provider requests. If it requests no time, the pause is twice as long at
+    /// each further failure. A pause has at most the length [`PAUSE_MAX`].
     pub(crate) fn failed(&self, retry_after: Option<Duration>, now: Timestamp) -> Held {
         let mut memory = self.memory();
         // Reads that are in progress at the same time fail together. They pause the source only once.

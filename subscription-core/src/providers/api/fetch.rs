@@ -72,8 +72,8 @@ impl Account {
         self.read(now, read_order, self.source.api.page(list, after), |_| true).await
     }
 
-    /// Maps an object. It must be the object that was requested, and it must have the mode that is followed (live or
-    /// test).
+    /// Maps an object. It must be the object that was requested, and its mode (live or test) must be the mode that the
+    /// source follows.
     pub(crate) fn map(&self, object: &ObjectRef, value: &Value) -> Result<Finding, Interrupted> {
         let finding = mapping::map(self.source.kind, object.kind, value, self.source.pause)?;
         let found = finding.object();
@@ -86,7 +86,8 @@ impl Account {
         Ok(finding)
     }
 
-    /// The subscription, invoice or order that an object leads to, and the user whom the object names.
+    /// The subscription, invoice or order that an object leads to. If the object is a checkout session, also the user
+    /// whom the session names.
     pub(crate) async fn resolve(
         &self,
         object: &ObjectRef,

@@ -30,6 +30,7 @@ pub(crate) struct Requests {
 pub(crate) struct Added {
     pub(crate) kind: ObjectKind,
     pub(crate) field: &'static str,
-    /// The paths of the lists whose entries become the field. One page of each list is read.
+    /// Makes from an object the paths of the lists whose entries together become the value of the field. One page of
+    /// each list is read.
     pub(crate) lists: fn(&Value) -> Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! Bindings that callers make: of a customer to a user, and of a released subscription to its provider again.
+//! Bindings that callers make: a customer is bound to a user, or a subscription that was released from its provider is
+//! bound to this provider again.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ use crate::values::{FaultCode, Slug, SubscriptionId, UserId, Version};
 impl Providers {
     /// Binds a customer to a user, and makes the waiting events of the customer due. The objects of these events then
     /// belong to the user, even if an event names another user. If the customer is bound to another user already, the
-    /// error is [`Conflict::CustomerConflict`], unless that user was deleted.
+    /// error is [`Conflict::CustomerConflict`], unless the account of that other user was deleted or is being deleted.
     pub async fn bind_customer(
         &self,
         source: &Slug,
@@ -88,8 +89,8 @@ impl Providers {
         Ok(Stored { version, due_at: None, body })
     }
 
-    /// Makes the events due that wait for the users of these customers. `decided` is the user that a caller has named
-    /// for them; `None` if no caller has.
+    /// Makes the events of these customers due that wait because the user of the customer is unknown or in conflict.
+    /// `decided` is the user that a caller has named for the customers; `None` if no caller has named a user.
     pub(crate) async fn wake(
         &self,
         source: &Slug,

@@ -63,7 +63,7 @@ pub(crate) fn subscription(
     }
 }
 
-/// The state of the subscription that an order makes.
+/// The state of the subscription that is created in this service for an order.
 pub(crate) fn order(
     found: &FoundOrder,
     plan: &Plan,

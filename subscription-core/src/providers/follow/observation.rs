@@ -28,10 +28,11 @@ pub(crate) struct Observation<'a> {
     /// pending, is waiting or has failed afterwards.
     pub(crate) stored_events: Vec<StoredEvent>,
     pub(crate) claims: UserClaims,
-    /// The object as a page of a sync shows it; `None` if it must be fetched. An object that has a link is fetched
-    /// again if it differs from our records, or if one of the events is stored.
+    /// The object as it was in a page of a sync; `None` if it must be fetched. An object that is linked to our record
+    /// is fetched all the same if it differs from our records, or if one of the events is stored.
     pub(crate) shown: Option<Value>,
-    /// True if the link is not written when nothing else changes. Only a sync may set this.
+    /// True if nothing is written, not even the link, when our records have the same values already and none of the
+    /// events is stored. Only a sync may set this.
     pub(crate) skips_same: bool,
     /// True if nothing is to be written.
     pub(crate) dry_run: bool,
@@ -46,7 +47,7 @@ pub(crate) struct Observation<'a> {
 
 impl<'a> Observation<'a> {
     /// An observation (a read of an object at the provider) for the events that are about this object. Its `claims` are
-    /// the users that these events name.
+    /// the users that these events name as the owner of the object.
     pub(crate) fn of(
         account: &'a Account,
         object: ObjectRef,

@@ -1,7 +1,8 @@
 //! `observe`: reads the link of an object to our record, fetches the object, decides which records to write, and
 //! commits them.
 //!
-//! Every commit writes the link at the version after the one that was read before the fetch. So of two
+//! Every commit that writes a subscription or a payment also writes the link, with the version after the one that was
+//! read before the fetch. If another observation has written the link since then, the commit fails. So of two
 //! observations, the one that is committed later has also fetched later: old state never overwrites new state.
 
 use super::observation::{Attempt, Observation, StoredEvent};
@@ -17,7 +18,7 @@ use crate::service::ObservedChanges;
 use crate::store::{ChangeSet, Document, Guard, Key, Record, StoreError, Stored};
 use crate::values::{Timestamp, Version};
 
-/// The largest number of tries that may lose to other writers.
+/// The largest number of times that an observation is tried again, for example because another writer committed first.
 const TRIES_MAX: u32 = 5;
 
 impl Providers {
@@ -44,7 +45,7 @@ impl Providers {
         Err(Interrupted::Lost)
     }
 
-    /// Observes one object. If its commit loses to another writer, tries again, a bounded number of times.
+    /// Observes one object. If another writer committed first, tries again, a bounded number of times.
     async fn observe_one(&self, of: &mut Observation<'_>) -> Result<EventOutcome, Interrupted> {
         for _ in 0..=TRIES_MAX {
             let mut attempt = self.begin(of).await?;
@@ -62,8 +63,8 @@ impl Providers {
                 }
                 Err(interrupted) => return Err(interrupted),
             };
-            // The page of a sync may show a state from before the link was read. So the object is fetched again if it
-            // differs from our records, or if a stored event must be written together with the link.
+            // The object in a page of a sync may be older than the link that was read. So the object is fetched now if
+            // there is anything to write: it differs from our records, or one of the events is stored.
             let writes = outcome.status != EventStatus::SAME || of.has_stored();
             if is_shown && is_linked && writes {
                 continue;
@@ -76,7 +77,8 @@ impl Providers {
         Err(Interrupted::Lost)
     }
 
-    /// Begins a try: reads the link, and adds the users that the stored events of the object name.
+    /// Begins a try: reads the link. If the try may create a record, also adds the users that the stored events of the
+    /// object name to the claims of the observation.
     async fn begin(&self, of: &mut Observation<'_>) -> Result<Attempt, Error> {
         let source = &of.account.source.name;
         let now = self.now();
@@ -157,8 +159,8 @@ impl Providers {
         Ok(outcome)
     }
 
-    /// The change set of a decision. If a value is invalid for our record, the error is [`Interrupted::Settled`], and
-    /// the events have failed.
+    /// The change set of a decision. If a value is invalid for our record, the error is [`Interrupted::Settled`] with
+    /// an outcome by which the events have failed.
     async fn changes(
         &self,
         of: &Observation<'_>,
@@ -188,8 +190,8 @@ impl Providers {
         }
     }
 
-    /// Makes the events due that wait for the user of the object's customer, if the customer may be bound to a user
-    /// now.
+    /// If the customer of the object may be bound to a user now, makes the events of this customer due that wait
+    /// because the user was unknown or in conflict.
     async fn wake_others(
         &self,
         of: &Observation<'_>,
@@ -199,8 +201,8 @@ impl Providers {
         let Some(customer) = &outcome.customer else { return Ok(()) };
         let waits = outcome.status == EventStatus::waiting(Reason::UnknownCustomer)
             && of.claims.decided.is_none();
-        // After the decision that this event waits, another commit may have bound the customer, and may have looked for
-        // waiting events before this event was stored.
+        // If this event waits for the user of its customer: another commit may have bound the customer meanwhile, and
+        // may have looked for waiting events before this event was stored. So the binding is read again.
         if binds || waits && self.customer_link(of.account, customer).await?.is_some() {
             match of.round {
                 Some(round) => round.bound(customer.clone()),
@@ -212,8 +214,8 @@ impl Providers {
         Ok(())
     }
 
-    /// Reads the events of an observation again, and removes the plans, so that the next try reads them. Events that
-    /// another worker has finished or deleted are left out.
+    /// Prepares the next try of an observation: reads its events again, and drops the plans in memory, so that the next
+    /// try reads the plans again. Events that another worker has finished or deleted are left out.
     async fn reload(&self, of: &mut Observation<'_>) -> Result<(), Error> {
         of.plans = None;
         for mut stored_event in std::mem::take(&mut of.stored_events) {

@@ -26,8 +26,8 @@ pub enum ObservedNow {
 }
 
 impl Providers {
-    /// Observes a subscription, checkout session or order at once, for the page after a checkout. `user_id` names the
-    /// owner, even if the customer is bound to another user.
+    /// Observes a subscription, checkout session or order at once, for the page that the buyer sees after a checkout.
+    /// `user_id` names the owner, even if the customer is bound to another user.
     ///
     /// An object that cannot be applied yet is stored as an event.
     pub async fn observe_now(

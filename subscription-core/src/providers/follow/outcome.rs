@@ -32,7 +32,7 @@ pub(crate) enum Interrupted {
     /// The object cannot be read now: reads of the source are paused after a failure, or the rate limit delays the
     /// read.
     RetryAt(Held),
-    /// Other writers committed first: at this try, or at each try of an observation.
+    /// Another writer committed first. As the result of a whole observation: this happened at each of its tries.
     Lost,
     /// The object is an invoice, and this subscription of the invoice must be observed before it.
     NeedsFirst(ObjectRef),

@@ -99,8 +99,8 @@ impl Providers {
     ) -> Result<Decision, Interrupted> {
         let mut plans = self.plans(of).await?;
         let is_mapped = plans.of(&order.sold) != Err(Reason::UnknownPlan);
-        // Anybody can place an order that costs nothing under the address of somebody else. So only a paid order binds
-        // its customer to a user.
+        // Anybody can place an order that costs nothing with the e-mail address of somebody else. So only a paid order
+        // binds its customer to a user.
         let is_paid = order.payment.is_some() && order.status == SubscriptionStatus::Active;
         plans.plans.retain(|plan| plan.billing_cycle == BillingCycle::ONE_TIME);
         let plan = match plans.of(&order.sold) {
@@ -152,8 +152,8 @@ impl Providers {
         attempt: &Attempt,
         invoice: &FoundInvoice,
     ) -> Result<Decision, Interrupted> {
-        // The provider's list may not have the payment yet. If a payment were created from the invoice itself now,
-        // there would be two payments once the list has it.
+        // The invoice was paid, but the provider's list of its payments may not have the payment yet. A payment that is
+        // created from the invoice itself now would be there twice once the list has it. So the event waits.
         if invoice.unlisted_since.is_some_and(|at| attempt.now.since(at) < LISTED_AFTER) {
             return Err(EventStatus::waiting(Reason::NotFound).into());
         }
@@ -256,8 +256,8 @@ impl Providers {
         }
         unnamed &= claims.decided.is_none();
         let mut users = claims.users.iter().chain(&object.user_id);
-        // When the record was created, nothing named a user. Now another user than the owner is named. A record is
-        // never moved to another user, so a caller must resolve the conflict.
+        // When the record was created, nothing named a user. Now an event or the object names a user who is not the
+        // owner of the record. An observation never changes the owner, so a caller must resolve the conflict.
         if unnamed
             && let Some(before) = &before
             && users.any(|user| *user != before.user_id)

@@ -57,12 +57,14 @@ impl Providers {
     /// Applies up to `limit` events that are due: fetches each object that they name once, and writes the
     /// records, the links and the states of the events.
     ///
-    /// An event stays due if its observation lost to other writers, or if the limits of its source hold it back.
+    /// An event stays due if other writers committed first at each try of its observation, or if the rate limit of its
+    /// source delays the read.
     pub async fn advance(&self, limit: usize) -> Result<Applied, Error> {
         let now = self.now();
         let mut applied = Applied::default();
         let groups = self.due_groups(now, limit, &mut applied).await?;
-        // The plans are read after the events. So a plan that was changed before an event was received is up to date.
+        // The plans are read after the events. So if a plan was changed before an event was received, the event is
+        // applied with the changed plan.
         let plans = if groups.is_empty() { Vec::new() } else { self.all_plans().await? };
         let plans: AllPlans = plans.into();
         let mut sources = Vec::new();
@@ -115,7 +117,8 @@ impl Providers {
         Ok(applied)
     }
 
-    /// Reads the events that are due and groups them by object. Finished events that are due are deleted.
+    /// Reads the events that are due and groups them by object. A finished event is due at the time of its deletion: it
+    /// is deleted.
     async fn due_groups(
         &self,
         now: Timestamp,
@@ -169,8 +172,8 @@ impl Providers {
         Ok(groups)
     }
 
-    /// Resolves and observes an object for its events. Returns the status and the number of the events, or the moment
-    /// at which they are tried again.
+    /// Observes the object that `object` leads to, for these events. Returns the status and the number of the events,
+    /// or the moment at which they are tried again.
     async fn apply(
         &self,
         account: &Account,
@@ -241,7 +244,7 @@ impl Providers {
         }
         for result in self.store().commit_each(sets).await {
             match result {
-                // Another worker has written the event since.
+                // A conflict means that another worker has written the event since it was read.
                 Ok(()) | Err(StoreError::Conflict(_)) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -249,7 +252,7 @@ impl Providers {
         Ok(())
     }
 
-    /// When the first event after `now` is due.
+    /// The due time of the first event that is due after `now`; `None` if there is no such event.
     async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         // `~` sorts after every id, because ids are UUIDs.
         let last = "~".parse().map_err(|_| Error::WrongPosition)?;

@@ -36,10 +36,11 @@ impl UserClaims {
 }
 
 /// The owner of a new record, from the binding of the customer and the users that are named; `None` if there is no
-/// binding and no user is named.
+/// binding and no user is named. If the users differ, or if the bound user may not have new subscriptions, the error is
+/// the new status of the events.
 ///
-/// An existing binding is never replaced. `bound` is the user of the binding, and true if this user may have
-/// subscriptions.
+/// `bound` is the user to whom the customer is bound, and true if new subscriptions may be created for this user. The
+/// owner may be another user, if a caller has named one. The binding stays as it is then.
 pub(crate) fn user_of(
     bound: Option<(UserId, bool)>,
     claims: &UserClaims,

@@ -113,7 +113,8 @@ impl ProviderEvent {
     }
 }
 
-/// The link of an object at a provider to our record. Every observation of the object that commits writes the link.
+/// The link of an object at a provider to our record. Every observation that writes the records of the object also
+/// writes the link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Link {
     pub(crate) source: Slug,
@@ -123,7 +124,8 @@ pub(crate) struct Link {
     pub(crate) customer: Option<ObjectId>,
     pub(crate) user_id: Option<UserId>,
     pub(crate) subscription_id: Option<SubscriptionId>,
-    /// True if the next observation makes the provider manage the record again, although the record was released.
+    /// True if a caller has requested that the provider manages the record again, after the record was released. The
+    /// next observation makes this change.
     #[serde(default)]
     pub(crate) attach: bool,
     /// True if nothing named a user when the record was made: only the customer's binding or e-mail address decided who

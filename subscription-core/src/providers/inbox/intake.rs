@@ -88,10 +88,11 @@ impl Providers {
         }
     }
 
-    /// Makes a stored event due again, because a webhook with the same bytes was received. Lemon Squeezy has no ids of
-    /// events. If an object returns to an earlier state within a second, the webhooks of both states have the same
-    /// bytes, so the second webhook may be about a later change. If an observation for the event is running, this write
-    /// makes its commit fail, and it fetches the object again.
+    /// Makes a stored event due again, because a webhook with the same bytes was received. A failed event stays failed.
+    /// Lemon Squeezy gives its events no ids. If an object changes and returns to its earlier state within a second,
+    /// the webhooks before and after the change have the same bytes. So the second webhook may be about a later change.
+    /// If an observation for the event is running, this write makes the commit of the observation fail, and the
+    /// observation fetches the object again.
     async fn apply_again(&self, event: &ProviderEvent) -> Result<(), Error> {
         let key = event.document_key()?;
         self.service

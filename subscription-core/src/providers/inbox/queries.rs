@@ -64,8 +64,8 @@ pub struct SourceOverview {
     pub live: bool,
     /// When the last event of the source was received.
     pub last_event_at: Option<Timestamp>,
-    /// The number of events of the source by status. Events are counted up to [`SourceOverview::COUNT_MAX`] for each
-    /// status, over all sources.
+    /// The number of events of the source by status. For each status, the events of all sources together are counted
+    /// only up to about [`SourceOverview::COUNT_MAX`], so with more events the number is too low.
     #[serde(serialize_with = "as_list")]
     pub events: BTreeMap<EventStatus, usize>,
     /// The last sync that ended.
@@ -203,8 +203,8 @@ impl Providers {
             ends.extend(page.next);
         }
         items.sort_by(|a, b| a.key.id.cmp(&b.key.id));
-        // Documents after the end of the page that ends first are left out, because another list may have more
-        // documents before them.
+        // Each list has given one page, and the page that ends first limits the result. Documents after its end are
+        // left out, because the list of that page may have more documents before them.
         let end = ends.into_iter().min();
         let query = DocumentQuery::new(collection.clone(), DocumentFilter::All);
         items.retain(|document| end.as_ref().is_none_or(|end| query.position(document) <= *end));

@@ -150,8 +150,8 @@ impl EventStatus {
         format!("{}{reason}", self.state).parse().ok()
     }
 
-    /// The status of an event that was received at `received_at`. If the event has waited too long for its object, the
-    /// event has failed.
+    /// This status for an event that was received at `received_at`. But if the event has waited too long for an object
+    /// that the provider does not have, the status becomes failed.
     pub(crate) fn after_waiting(self, received_at: Timestamp, now: Timestamp) -> Self {
         let not_found = self == Self::waiting(Reason::NotFound);
         if not_found && now.since(received_at) >= NOT_FOUND_AFTER {

@@ -151,8 +151,8 @@ pub struct FoundInvoice {
     pub periods: FoundPeriods,
     /// The payments of the invoice.
     pub payments: Vec<FoundPayment>,
-    /// When the invoice was paid, if the list of its payments lacks a part of the money; otherwise `None`. This part
-    /// was paid outside of the provider, or the list is older than the invoice.
+    /// When the invoice was paid, if the payments in the provider's list add up to less than was paid; otherwise
+    /// `None`. The rest was paid outside of the provider, or the list does not have its payment yet.
     pub unlisted_since: Option<Timestamp>,
 }
 
@@ -190,7 +190,8 @@ pub struct FoundOrder {
     pub sold: Sold,
     /// When the order was made.
     pub created_at: Timestamp,
-    /// The status of the subscription that the order makes, if its plan is paid only once.
+    /// The status of the subscription that is created in this service for the order, if the plan of the order is paid
+    /// only once.
     pub status: SubscriptionStatus,
     /// The payment of the order; `None` if the amount of the order is 0.
     pub payment: Option<FoundPayment>,

@@ -23,7 +23,7 @@ use crate::values::{ExternalId, Faults, InvalidValue, Slug, locked};
 
 /// The number of objects of a page that are observed at the same time.
 const AT_ONCE: usize = 8;
-/// How long a sync waits until it reads a page again that could not be read.
+/// If a page cannot be read, the sync tries to read it again after this time.
 const UNREADABLE_FOR: Duration = Duration::from_mins(5);
 
 impl Providers {
@@ -94,7 +94,8 @@ impl Providers {
         let page =
             match account.page(&list, run.after.as_deref(), self.now(), ReadOrder::First).await {
                 Ok(page) => page,
-                // The page cannot be read. Other reads of the source continue.
+                // The provider responded, but the response is not a page. Only this sync waits: other reads from the
+                // provider continue.
                 Err(Interrupted::Settled(_)) => {
                     let until = self.now().saturating_add(UNREADABLE_FOR);
                     return Ok(Some(Held { until, unavailable: true }));
@@ -158,8 +159,8 @@ impl Providers {
         let name = &account.source.name;
         let events = self.events_of(name, &object).await?;
         let has_open = events.iter().any(|event| event.body.status().is_open());
-        // If an event of an earlier sync of the object is stored, it gets the new status too. A new event is stored
-        // only if it waits or has failed.
+        // The event that an earlier sync has stored for this object, or a new one. The stored event gets the new status.
+        // The new event is stored only if the object cannot be applied, or cannot be applied yet.
         let stored_event = self.sync_event(name, object.clone()).await?;
         let mut of = Observation::of(account, object, vec![stored_event]);
         of.shown = shown;

@@ -95,7 +95,7 @@ pub(crate) struct Run {
     pub(crate) report: SyncReport,
     /// The index of the list of the provider that is being read; the first list is 0.
     pub(crate) list: usize,
-    /// The place of the page in the list; `None` for the first page.
+    /// The position of the page in the list: the `next` of the page before it. `None` for the first page.
     pub(crate) after: Option<Box<str>>,
     /// The number of objects of the page that were compared already.
     pub(crate) done: usize,

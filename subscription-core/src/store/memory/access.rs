@@ -55,14 +55,14 @@ pub(super) struct ClassChanges {
 }
 
 impl ClassChanges {
-    /// Removes the times of a subscription as it was listed before.
+    /// Removes the times of a subscription from the index. `old` is the subscription as it was listed until now.
     pub(super) fn remove(&mut self, old: &Listed) {
         let id = old.record.id;
         old.changes_at().map(|at| self.due.remove(&(at, id)));
         old.changed_at().map(|at| self.passed.remove(&(at, id)));
     }
 
-    /// Adds the times of a subscription as it is listed now.
+    /// Adds the times of a subscription to the index. `new` is the subscription as it is listed from now on.
     pub(super) fn insert(&mut self, new: &Listed) {
         let id = new.record.id;
         self.due.extend(new.changes_at().map(|at| (at, id)));

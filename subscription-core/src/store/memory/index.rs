@@ -29,7 +29,8 @@ impl SortValue for i64 {
     const HIGHEST: Self = Self::MAX;
 }
 
-/// A sort key of a plan. In the order of the variants, it is not before `CreatedAt` and not after `NeverRenews`.
+/// The sort keys of plans. In the order of the variants of `SortKey`, the first of these keys is `CreatedAt`, and all
+/// of them come before `NeverRenews`.
 impl SortValue for SortKey {
     const LOWEST: Self = Self::CreatedAt;
     const HIGHEST: Self = Self::NeverRenews;

@@ -171,7 +171,8 @@ impl Tables {
     fn check_unique(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         let mut values = HashSet::new();
         let deleted = |key: &Key| changes.deletes.iter().any(|delete| delete.key == *key);
-        // The set's own records are not compared with their stored values: their new values are in `values`.
+        // A record that this change set writes may give up its stored value, so its stored value does not count as
+        // taken. The values that it will have are compared through `values`.
         let written = |key: &Key| changes.writes.iter().any(|write| write.key() == *key);
         for write in &changes.writes {
             for value in write.unique_values() {
@@ -265,8 +266,8 @@ impl Store for MemoryStore {
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        // Subscriptions that began or ended since the last such list move to their new class here. Otherwise each list
-        // would have to skip them again.
+        // Before a list by access, the subscriptions that began or ended since the last such list move to their new
+        // class. Otherwise this list and each later one would have to skip them.
         if let Query::Subscription(query) = query
             && is_by_access(&query.filter)
             && self.read().subscriptions.is_behind(query.now)
@@ -281,8 +282,8 @@ impl Store for MemoryStore {
         let forgotten = tables.forgotten;
         let skipped = query.after.saturating_sub(forgotten);
         let from = usize::try_from(skipped).unwrap_or(usize::MAX).min(tables.events.len());
-        // The events come first in the `zip`: after the last event no further sequence is counted, which could
-        // overflow.
+        // The events come first in the `zip`: when no event is left, `zip` takes no further number from the range of
+        // sequences. The step to a further number could overflow.
         let following =
             tables.events.range(from..).zip(forgotten.max(query.after).saturating_add(1)..);
         let following = following.map(|(event, sequence)| (sequence, Cow::Borrowed(event)));

@@ -252,8 +252,8 @@ impl SubscriptionTable {
                 Some(self.by_user.all(user.uuid().as_u128()).collect())
             }
             (None, SubscriptionOrder::CreatedAt) => {
-                // If few subscriptions renew in the window, sorting them costs less than reading all others in the
-                // order of creation.
+                // If the window contains the renewal times of few subscriptions, sorting these subscriptions costs less
+                // than reading all subscriptions in the order of creation.
                 let (low, high) = window(filter)?;
                 let few = self.records.len().saturating_mul(query.limit.get()).isqrt();
                 let found = self.by_renewal.all.between(ALL, low, high);
@@ -273,8 +273,8 @@ fn is_after(query: &SubscriptionQuery, found: &Subscription) -> bool {
     })
 }
 
-/// The renewal times that the filter requests, in microseconds: the first is included, the second is not. `None` if it
-/// requests no renewal times. A subscription that never renews is in no window.
+/// The start (included) and the end (not included) of the renewal times that the filter admits, in microseconds. `None`
+/// if the filter does not limit the renewal time. A subscription that never renews is in no such window.
 fn window(filter: &SubscriptionFilter) -> Option<(i64, i64)> {
     let after = filter.renews_after;
     let before = filter.renews_before;

@@ -47,9 +47,9 @@ pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -
     let in_class = format!("access_class = '{}'", name(class));
     let (Some(phase), Some(is_active)) = (class.phase(), is_active) else { return in_class };
     let outdated = outdated(phase, now);
-    // `IS NOT TRUE` and not `NOT`: a time that is not set makes the condition NULL. The times are compared in one
-    // expression: with several conditions, the planner would expect few rows and sort them, instead of reading the
-    // index in its order.
+    // `IS NOT TRUE` is used instead of `NOT`: a time that is not set makes the condition NULL. Then `NOT` would give
+    // NULL too, which admits no row. The times are compared in one expression: with several conditions, the planner
+    // would expect few rows and sort them, instead of reading the index in its order.
     if is_active == (phase == Phase::Current) {
         format!("{in_class} AND {outdated} IS NOT TRUE")
     } else {
@@ -57,8 +57,8 @@ pub(super) fn in_class(class: AccessClass, is_active: Option<bool>, now: &str) -
     }
 }
 
-/// The SQL condition for a subscription that was last seen in `phase` and has the wrong class at `now`: it has access
-/// although the phase grants none, or has no access although the phase grants it.
+/// The SQL condition for a subscription whose class stands for `phase`, although this class is wrong at `now`: it has
+/// access although the phase grants none, or has no access although the phase grants it.
 fn outdated(phase: Phase, now: &str) -> String {
     match phase {
         Phase::Current => format!("(access_changes_at <= {now} OR access_changed_at > {now})"),

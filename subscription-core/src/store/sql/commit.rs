@@ -49,7 +49,8 @@ pub(super) fn guarded(changes: &ChangeSet) -> impl Iterator<Item = &Key> {
     })
 }
 
-/// Writes a change set after its versions were checked. If the set is refused, some of its writes may have been done.
+/// Writes a change set after its versions were checked. If the change set is refused, some of its writes may already be
+/// done: the caller must roll them back.
 pub(super) async fn write<C: SqlConnection>(
     to: &mut C,
     changes: &ChangeSet,
@@ -110,8 +111,8 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     }
     for guard in &changes.guards {
         if let Guard::PlanUnused(plan) = guard {
-            // The check is one statement: a subscription that changes to the plan meanwhile is found by one of its two
-            // parts.
+            // The check is one statement. If a scheduled change to the plan happens at the same time, one of the two
+            // parts still finds the subscription; two separate statements could both miss it.
             let text = "SELECT 1 FROM subscriptions WHERE subscription_plan_id = $1 UNION ALL \
                         SELECT 1 FROM subscriptions WHERE scheduled_plan_id = $1 LIMIT 1";
             let users = to.rows(Statement::new(text, vec![Value::Id(plan.uuid())])).await?;
@@ -123,8 +124,9 @@ async fn delete<C: SqlConnection>(to: &mut C, changes: &ChangeSet) -> Result<(),
     Ok(())
 }
 
-/// True if a record has a value that another record of the set may have given up. Then the record is written after that
-/// other record.
+/// True if the record has a unique value of a kind that may move from one record to another in the same change set: a
+/// live key, or the period of a payment. Such records are written after the other records of their table, one of which
+/// may give up the value.
 pub(super) fn takes_over(write: &Record) -> bool {
     let moves = |value| matches!(value, UniqueValue::LiveKey(_) | UniqueValue::PaymentPeriod(..));
     write.unique_values().any(moves)
@@ -132,7 +134,8 @@ pub(super) fn takes_over(write: &Record) -> bool {
 
 /// Sorts writes into an order that is the same for every commit, so that no two commits wait for each other to release
 /// a key or a unique value. Records without unique values come first: if two requests have the same idempotency key,
-/// the second request then fails at that key, not at a unique value. Records that may take over a value come last.
+/// the second request then fails at that key, not at a unique value. Within each table, records that may take over a
+/// value come last.
 pub(super) fn sort_writes<T>(writes: &mut [T], record: impl Fn(&T) -> &Record) {
     writes.sort_by_cached_key(|write| {
         let write = record(write);

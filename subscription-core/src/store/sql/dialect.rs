@@ -60,7 +60,7 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
 
     /// The sequences of the first event that is not deleted and of the newest event, as for
     /// [`EventPage::select`](crate::store::EventPage::select). If commits do not number their events themselves, this
-    /// call numbers the events that are committed.
+    /// call first numbers the committed events that have no number yet.
     fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
 
     /// Moves a batch of subscriptions to the access classes that they have at `now`.
@@ -69,8 +69,8 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// The SQL after the name of a table that makes the planner use this index, because few rows are found by it. The
-    /// text is empty if the planner needs no hint.
+    /// The SQL text, placed after the name of a table, that makes the planner use this index. It is used for a list for
+    /// which the index finds few rows. The text is empty if the planner needs no hint.
     fn hint(_index: &'static str) -> String {
         String::new()
     }
@@ -93,7 +93,8 @@ pub(in crate::store) struct Branch {
 pub(in crate::store) trait SqlConnection: Connection + Send {
     type Row: Columns;
 
-    /// Waits for the statement of a caller who was cancelled, and ends the transaction that it may have left open.
+    /// If a caller was cancelled, waits for the end of the caller's statement, and ends the transaction that the caller
+    /// may have left open.
     fn end_transaction(&mut self) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 
     /// Reads rows.

@@ -233,8 +233,9 @@ impl Field for IdempotencyResult {
     fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         let stored = cells.json()?;
         let text: Option<Metadata> = Field::read(cells)?;
-        // The previous release writes only the column of the record. The column of the metadata may still have the
-        // metadata of an earlier record of the same key, so it is read only if the record has metadata.
+        // The previous release writes only the column of the record. Then the column of the metadata may still have the
+        // metadata of an earlier record of the same key. So its text is used only if the JSON of the record has
+        // metadata too.
         let metadata = |shown: Option<Metadata>| shown.and(text);
         Ok(match stored {
             StoredResult::Plan(plan) => {

@@ -1,4 +1,4 @@
-//! The statements for unique values and for lists of every kind.
+//! The SQL statements that find a record by a unique value, such as a slug, and those that list records of any kind.
 
 use super::dialect::Dialect;
 use super::page::{Window, sort_value, subscriptions};

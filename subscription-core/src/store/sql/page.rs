@@ -137,8 +137,9 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     let window = Window::new(&mut statement, column, query.direction, span.after, query.limit);
     let select = select_with(Subscription::TABLE, column);
     let renews_in_time = filter.renews_before.is_some() || filter.renews_after.is_some();
-    // A list in the order of creation without these filters reads the primary key. The indexes for all other lists have
-    // the class before the columns of the order, so those lists read one class after the other.
+    // A list in the order of creation that has none of these filters reads the primary key. In the indexes for other
+    // lists, the access class comes before the columns of the order. So those lists read one access class after the
+    // other.
     let is_by_class = filter.is_active.is_some()
         || !filter.statuses.is_empty()
         || filter.subscription_plan_id.is_some()
@@ -169,7 +170,7 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
 }
 
 /// The index that finds the subscriptions of one user or of one external id; `None` if the filter names neither. There
-/// are few such subscriptions, so no other filter or order needs an index of its own.
+/// are few such subscriptions, so no further index is needed to filter or to sort them.
 const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     if filter.external_subscription_id.is_some() {
         Some("subscriptions_external_id")
@@ -180,8 +181,9 @@ const fn index_of_few(filter: &SubscriptionFilter) -> Option<&'static str> {
     }
 }
 
-/// An SQL condition that is true if any subscription meets the conditions, which include a span of renewal times.
-/// Without it, a list in the order of creation would read a whole class even if no subscription meets them.
+/// An SQL condition that is true if at least one subscription meets `conditions`, which include a span of renewal
+/// times. Without this test, a list in the order of creation would read a whole access class even if none of its
+/// subscriptions meets `conditions`.
 fn any_renewal(conditions: &[String]) -> String {
     let conditions = conditions.join(" AND ");
     format!("(SELECT min(renews_order) FROM subscriptions WHERE {conditions}) IS NOT NULL")
@@ -189,8 +191,8 @@ fn any_renewal(conditions: &[String]) -> String {
 
 /// The renewal times of a list, from `from` (included) to `to` (excluded), and the position after which a page begins.
 ///
-/// If the filter and the position bound the same side, the wider bound is left out, because SQLite might begin at
-/// either of them.
+/// If the filter and the position limit the same end of the span, only the narrower limit is kept. With both limits,
+/// SQLite might begin to read at the wider one.
 struct Span<'q> {
     from: Option<SortKey>,
     to: Option<SortKey>,

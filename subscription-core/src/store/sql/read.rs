@@ -19,7 +19,7 @@ use crate::store::{
 use crate::values::Timestamp;
 
 /// A page with a larger limit than this is decoded in a task of its own. A caller that reads several lists at the same
-/// time, such as the figures, then decodes on several threads.
+/// time, such as the computation of the figures (`crate::figures`), then decodes on several threads.
 const LONG: usize = 100;
 /// The number of events that one statement reads if the query filters by type.
 const EVENTS_A_BATCH: usize = 500;

@@ -164,7 +164,8 @@ record! {
     holds Document
 }
 
-// An event in this table may still be without a sequence; a `RecordedEvent` has one.
+// A row of this table may have no sequence yet. A `RecordedEvent` always has a sequence, so it is read only from rows
+// that have one.
 record! {
     RecordedEvent: EVENTS = "events", key 1 {
         sequence, event [id, at, subject, version, change, actor],

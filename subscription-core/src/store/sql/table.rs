@@ -131,9 +131,9 @@ impl Table {
 #[cfg(feature = "sqlite")]
 fn row_text(table: &str, columns: &[&str]) -> String {
     let id = if ["clients", "documents"].contains(&table) { "" } else { "id " };
-    // The ids in these columns are never NULL and always have 16 bytes, so their length is a constant.
+    // The ids in these columns are never NULL and always have 16 bytes, so the length of their text is always 32.
     let ids = id.to_owned() + "user_id subscription_id subscription_plan_id";
-    // Columns of numbers, and of texts without a comma.
+    // Columns of numbers, and of texts that never contain a comma. They are written without a length.
     let plain = "amount at auth_time billing_cycle blocked closing currency generation is_active key_id managed_by \
                  most_popular node_quota price quantity sequence settled status successor_used tier version";
     let value = |column: &&str| {

@@ -1,7 +1,7 @@
 //! Checks each record of an import file after its line was read, and checks that the records fit together.
 //!
-//! Records that were written by the service alone pass these checks. Some references may lead to a missing record: the
-//! subscription of a payment, the plan and the user of an expired subscription, the client of a session.
+//! Records that were written by the service alone pass these checks. These references may name a record that does not
+//! exist: the subscription of a payment, the plan and the user of an expired subscription, the client of a session.
 
 use std::collections::HashSet;
 use std::fmt::Display;

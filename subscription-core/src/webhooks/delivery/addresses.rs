@@ -171,7 +171,8 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// True for an address in none of the blocked networks. If a network could not be parsed, no address would be public.
+/// True for an address in none of the blocked networks. If a network in the list could not be parsed, this would be
+/// false for every address.
 fn is_public(ip: IpAddr) -> bool {
     let blocked = BLOCKED.as_ref();
     blocked.is_ok_and(|blocked| !blocked.iter().any(|network| network.contains(&ip)))

@@ -63,8 +63,8 @@ pub(crate) async fn body(
     Ok(body)
 }
 
-/// The plan at this version or a later one. If another process changed the plan, the cache may still have an earlier
-/// version.
+/// The plan with the version `version` (that of the event) or a later one. If another process changed the plan, the
+/// cache may still have an earlier version; then the plan is read from the store.
 async fn plan(
     service: &SubscriptionService,
     id: PlanId,
@@ -74,7 +74,8 @@ async fn plan(
     if cached.version >= version {
         return Ok(cached);
     }
-    // Lists are not cached. So this reads the first plan of a list that begins just before the id of this plan.
+    // Lists are read from the store, not from the cache. So this reads a list of one plan that begins just before the
+    // id of this plan.
     let before = Uuid::from_u128(id.uuid().as_u128().saturating_sub(1));
     let query = PlanQuery::default()
         .with_order(PlanOrder::CreatedAt)
@@ -89,7 +90,7 @@ pub(crate) fn ping(now: Timestamp) -> Vec<u8> {
     format!(r#"{{"type":"webhook.ping","timestamp":"{now}","data":{{}}}}"#).into_bytes()
 }
 
-/// Writes the body up to the object. Types, times and ids need no escaping in JSON.
+/// Writes the body up to the member `object`, which is the record. Types, times and ids need no escaping in JSON.
 fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Error> {
     let RecordedEvent { sequence, event } = recorded;
     let name = event.name();

@@ -115,7 +115,7 @@ impl EndpointChanges {
         fields.finish(Some(Self { enabled, ..changes }))
     }
 
-    /// Reads the fields that a change and a new endpoint have in common.
+    /// Reads the fields that both an `EndpointChanges` and a `NewEndpoint` have.
     fn read(fields: &mut Fields<'_>, addresses: &AddressRules) -> Self {
         let url = fields.optional("url", text).and_then(|text| {
             let read = addresses.read(&text);

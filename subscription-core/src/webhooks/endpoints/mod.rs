@@ -88,7 +88,8 @@ impl Webhooks {
             writes.push(made.document(key.clone())?);
         }
         if let Err(error) = self.write(writes, Vec::new()).await {
-            // Another process may have created an endpoint under the same key.
+            // Another process may have created an endpoint under the same idempotency key just before. Then this
+            // request repeats that one.
             return self.replay(request.as_ref(), fingerprint).await?.ok_or(error);
         }
         let version = Version::FIRST;
@@ -146,7 +147,7 @@ impl Webhooks {
         Ok(Some(EndpointWithSecret { endpoint, secret, replayed: true }))
     }
 
-    /// The cursor of a new endpoint.
+    /// The cursor of a new endpoint: the sequence after which events are sent to it.
     async fn first(&self, from: FirstEvent) -> Result<u64, Error> {
         let feed = self.feed().await?;
         match from {
@@ -157,7 +158,8 @@ impl Webhooks {
     }
 
     /// Changes an endpoint, if it has the version `if_version`; `None` accepts any version. If the change enables the
-    /// endpoint or sets another URL, its stall ends. Sending continues at its cursor.
+    /// endpoint or sets another URL, its stall ends. Sending continues at the endpoint's cursor (its position in the
+    /// feed).
     pub async fn update_if(
         &self,
         id: EndpointId,
@@ -205,8 +207,8 @@ impl Webhooks {
             for request in self.store().list_as::<Document>(requests).await?.items {
                 deletes.push(delete(request.key.clone(), request.version));
             }
-            // An event is parked only together with a write of the delivery, whose version this commit checks. If an
-            // event is parked after this read, the commit is refused.
+            // An event is parked only in a commit that also writes the delivery document, and this commit checks the
+            // version of that document. So if an event is parked after this read, this commit is refused.
             for parked in self.parked_of(id).await? {
                 let sequence = parked.body.event.sequence;
                 deletes.push(delete(Parked::key(id, sequence)?, parked.version));
@@ -270,7 +272,8 @@ impl Webhooks {
         Ok(loaded)
     }
 
-    /// Ends a stall. Returns the documents of the parked events that wait for a try, which are due now.
+    /// Ends the stall of an endpoint. Returns the documents of the parked events that wait for a try. These documents
+    /// are now due at `now`, and the caller must write them.
     pub(super) async fn end_stall(
         &self,
         loaded: &mut Loaded,
@@ -285,8 +288,9 @@ impl Webhooks {
         waiting.map(|it| it.body.document(id, it.version, Some(now))).collect()
     }
 
-    /// Commits a changed delivery together with other changes, and the endpoint if `with_endpoint` is true. The
-    /// delivery document becomes due, so that the sending job reads it, in whichever process the job runs.
+    /// Commits the changed delivery document together with `writes` and `deletes`, and also the endpoint if
+    /// `with_endpoint` is true. The delivery document becomes due, so that the sending job reads it, even if the job
+    /// runs in another process.
     pub(super) async fn write_loaded(
         &self,
         loaded: &mut Loaded,

@@ -53,7 +53,8 @@ impl Webhooks {
                 None => high = middle,
             }
         }
-        // The deleted events may have happened at `moment` or later, so they may be among those to send.
+        // No stored event happened before `moment`. So events that were deleted may have happened at `moment` or later,
+        // and would have to be sent too.
         if low == start && start > 0 {
             return Err(Error::EventsForgotten { first_kept });
         }

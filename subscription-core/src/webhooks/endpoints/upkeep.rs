@@ -38,9 +38,9 @@ pub async fn server_keys_named(service: &SubscriptionService) -> Result<BTreeSet
     Ok(named.collect())
 }
 
-/// Disables an endpoint in a document that is imported, and returns the changed document. Otherwise a copy of a
-/// database would send its events a second time. Returns `None` if the document is not an enabled endpoint; then it
-/// needs no change.
+/// Disables the endpoint that an imported document contains, and returns the changed document. If the endpoint stayed
+/// enabled, a copy of a database would send the events to it a second time. Returns `None` if the document is not an
+/// enabled endpoint; then the document needs no change.
 pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Document>, Error> {
     if document.key.collection != ENDPOINTS {
         return Ok(None);

@@ -54,13 +54,14 @@ impl Breaker {
         self.stall.as_ref()
     }
 
-    /// Records a success. Returns the stall that it ended, if the endpoint was stalled. If the reason of this stall is
-    /// [`StallReason::Failing`], the caller must make the parked events due.
+    /// Records a successful delivery. If the endpoint was stalled, the stall ends and is returned. If the reason of
+    /// this stall is [`StallReason::Failing`], the caller must make the parked events due.
     pub fn succeeded(&mut self) -> Option<Stall> {
         std::mem::take(self).stall
     }
 
-    /// Records a failure and returns the decision. `parked` is the number of parked events, without this one.
+    /// Records a failure and returns the decision. `parked` is the number of parked events of the endpoint that will be
+    /// tried again, without the event that failed now.
     ///
     /// After [`BreakerDecision::Stall`], call [`Breaker::probe_at`] to set the time of the next probe. Until that call,
     /// the next probe of a new stall is due at `at`.

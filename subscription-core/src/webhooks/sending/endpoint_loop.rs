@@ -1,5 +1,5 @@
-//! The loop that sends events to one endpoint. It makes at most one call of the store at a time. HTTP requests that it
-//! has begun continue during this call.
+//! The loop that sends events to one endpoint. The loop makes at most one call of the store at a time. Its HTTP
+//! requests that have begun continue during this call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const BEGUN_WITHIN: Duration = Duration::from_secs(2);
 /// The reason why a loop ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing is due, in flight or uncommitted, or sending must stop.
+    /// No try is in flight and no change is uncommitted, and either nothing is due or sending must stop.
     Idle,
     /// A caller or another leader has changed the documents, so they must be read again.
     Changed,
@@ -49,8 +49,8 @@ impl Run<'_> {
     pub(crate) async fn send_to(&self, mut queue: EndpointQueue) -> Ended {
         let webhooks = self.webhooks;
         let mut tries = Running::new();
-        // When the endpoint was last checked and unchanged; `None` before the first check, and after a time without
-        // tries.
+        // When the last commit or check of the endpoint's version began: both show whether others changed the endpoint.
+        // `None` before the first of them, and after a wait with no try in flight.
         let mut checked_at: Option<Timestamp> = None;
         // The error of the store. After an error no new try begins, and the loop ends once the tries in flight have
         // ended.
@@ -126,7 +126,7 @@ impl Run<'_> {
 
     fn jitter(&self) -> PerMille {
         let mut bytes = [0; 2];
-        // If the source of randomness fails, the delays have no jitter.
+        // If the source of randomness fails, the delays have no jitter: 500 leaves a delay as it is.
         match self.webhooks.service.randomness().fill_id(&mut bytes) {
             Ok(()) => PerMille::new(u16::from_le_bytes(bytes)),
             Err(_) => PerMille::new(500),
@@ -168,7 +168,8 @@ impl Run<'_> {
         }
         let mut page = self.webhooks.store().events(&query).await?;
         let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
-        // A page without progress also counts as the last one, because later events are not visible yet.
+        // A page that reached no sequence after `query.after` also counts as the last one: the later events are not
+        // visible to readers yet.
         let is_last = page.reached >= page.last || page.reached <= query.after;
         for queue in readers {
             queue.read(&page, &items, is_last.then_some(tick), self.webhooks.now());

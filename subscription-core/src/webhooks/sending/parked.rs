@@ -19,7 +19,7 @@ const GIVEN_UP_KEPT: Duration = Duration::from_hours(30 * 24);
 #[derive(Debug, Default)]
 pub(crate) struct ParkedEvents {
     entries: BTreeMap<u64, Entry>,
-    /// The versions of the documents in the store.
+    /// The version of the stored document of each event, by the sequence of the event.
     stored: BTreeMap<u64, Version>,
     /// The events whose stored documents must be written or deleted with the next commit.
     touched: BTreeSet<u64>,
@@ -69,7 +69,8 @@ impl ParkedEvents {
         given_up.filter_map(|entry| entry.due_at).min()
     }
 
-    /// The record of each event that is waiting or behind. A record with several such events occurs several times.
+    /// The record of each event that is in the state `Waiting` or `Behind`. A record with several such events occurs
+    /// several times.
     pub(crate) fn blocked(&self) -> Vec<Subject> {
         let open = self.entries.values().filter(|entry| entry.is_open());
         open.map(|entry| entry.subject().clone()).collect()
@@ -118,7 +119,8 @@ impl ParkedEvents {
         }
     }
 
-    /// Removes a delivered event. Returns its record if no other event of the record is waiting or behind.
+    /// Removes a delivered event. Returns its record if no other event of the record is in the state `Waiting` or
+    /// `Behind`.
     pub(crate) fn delivered(&mut self, sequence: u64, now: Timestamp) -> Option<Subject> {
         let entry = self.entries.remove(&sequence)?;
         self.touched.insert(sequence);
@@ -126,8 +128,9 @@ impl ParkedEvents {
         Some(entry.parked.event.event.subject).filter(|subject| !self.is_blocked(subject))
     }
 
-    /// Records a failure. If `next_at` is `None`, the event is given up. Then the record of the event is returned, if
-    /// no other event of the record is in the state `Waiting` or `Behind`; in all other cases the result is `None`.
+    /// Records a failed try of an event. If `next_at` is `None`, the event is given up. Returns the record of a
+    /// given-up event, if no other event of this record is in the state `Waiting` or `Behind`. Otherwise returns
+    /// `None`.
     pub(crate) fn failed(&mut self, last: Attempt, next_at: Option<Timestamp>) -> Option<Subject> {
         let sequence = last.sequence;
         let now = last.at;

@@ -30,7 +30,8 @@ pub(crate) struct Run<'r> {
 }
 
 struct State {
-    /// The tick number. It rises with each tick after which the feed may have new events.
+    /// The tick number. It rises only with the ticks before which new events may have been written, so that the loops
+    /// read the feed again.
     tick: u64,
     /// The time of the next tick, unless a signal causes an earlier one.
     wake_by: Timestamp,
@@ -82,8 +83,8 @@ impl<'r> Run<'r> {
         self.webhooks.counters.lock().in_flight = in_flight;
     }
 
-    /// Requests a tick at the earliest of these times that is after `now`. A time that has passed already needs no
-    /// tick, because its work continues when a try in flight ends.
+    /// Requests a tick at the earliest of these times that is after `now`. A time that has already passed needs no
+    /// tick: the work that was due at that time continues when a try in flight ends.
     pub(crate) fn wake_by(&self, times: impl Iterator<Item = Timestamp>, now: Timestamp) {
         let mut state = self.state();
         for at in times.filter(|at| *at > now) {

@@ -137,7 +137,7 @@ impl Queues {
 impl Run<'_> {
     /// Reads the documents that others have changed. Then reads one page of the feed for the endpoints that have no
     /// running loop and need new events. If the positions of these endpoints in the feed differ by more than a page,
-    /// only those near the furthest position are included.
+    /// only the endpoints that are at most one page behind the furthest position are included.
     async fn read(&self, queues: &mut Queues, reads_due: bool) -> Result<(), Error> {
         let webhooks = self.webhooks;
         if reads_due {
@@ -172,7 +172,8 @@ impl Run<'_> {
         if readers.is_empty() { Ok(()) } else { self.read_page(readers).await }
     }
 
-    /// Starts the loops of the endpoints that have work, and updates the state of all other endpoints in the metrics.
+    /// Updates the metrics of all endpoints that have no running loop, and starts the loops of those endpoints that
+    /// have work.
     fn start<'s>(&'s self, queues: &mut Queues, loops: &Running<'s, Ended>) {
         let now = self.webhooks.now();
         for place in queues.all.values_mut() {

@@ -4,8 +4,8 @@
 //! it is granted if any live public client lists the origin of the page. Other responses are granted if the calling
 //! client lists the origin. If the client is not known, as in a 401, any live public client that lists the origin is
 //! enough, because the page must be able to read the `code`. The portal's page (the setting `portal_url`) needs no
-//! client: its preflights are granted, and the responses to its requests without a client. Credentials mode is never
-//! allowed. In development, clients list no origins: pages from this machine are granted instead.
+//! client: its preflights are granted, and so are the responses to requests that it sends without a client. Credentials
+//! mode is never allowed. In development, clients list no origins: pages from this machine are granted instead.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -64,15 +64,15 @@ impl Api {
         let segments = request_head::segments(head.uri.path())?;
         let served = state.served(self.surface);
         let found = routes::find(&head.method, &segments, served);
-        // The host name of a request to a loopback route is checked below. The operators' listener checks host names
-        // only in development, when the server accepts every client.
+        // The host name of a request to a loopback route (a route only for callers on this machine) is checked below.
+        // The operators' listener checks host names only in development, when the server accepts every client.
         let checks_host =
             if for_callers { !found.is_loopback_only() } else { state.hosts.loopback_only };
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
             return Err(Refusal::HostUnknown.into());
         }
-        // The client is not known yet, so neither is its right to assert an address (scope `assert-ip`). Only trusted
-        // proxies can report an address here.
+        // The client is not known yet, so neither is its right to assert an address (scope `assert-ip`). So at this
+        // point only trusted proxies can report an address.
         let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
         if found.is_loopback_only() {
             log.facts.page = None;
@@ -203,7 +203,8 @@ impl Api {
     }
 }
 
-/// The response to `OPTIONS`, which lists the methods of the path. Every other method is refused.
+/// Handles a request whose method has no route on this path; `methods` are the methods that have one. The response to
+/// `OPTIONS` lists the methods of the path. Every other method is refused.
 fn options_or_refuse(method: &Method, methods: &[&'static Method]) -> Result<Reply, ApiError> {
     let mut names: Vec<&str> = Vec::new();
     for method in methods {

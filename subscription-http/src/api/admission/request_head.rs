@@ -39,7 +39,8 @@ pub(crate) fn check(uri: &Uri, version: Version, headers: &HeaderMap) -> Result<
             if single != name {
                 continue;
             }
-            // So later code never sees bytes other than ASCII in these headers.
+            // The header is repeated, or is not ASCII. Later code relies on this check: it reads these headers as
+            // ASCII.
             if std::mem::replace(seen, true) || !value.as_bytes().is_ascii() {
                 return Err(Refusal::HeaderInvalid(shown));
             }

@@ -50,7 +50,8 @@ impl<T: ToJson> JsonCache<T> {
         for slot in first.into_iter().chain(self.slots.get(nth ^ 1)) {
             match &*slot.lock().unwrap_or_else(PoisonError::into_inner) {
                 Some(known) if Arc::ptr_eq(&known.record, record) => return Ok(act(&known.json)),
-                // The store still shares the record of this slot, so the second slot is preferred.
+                // The record of this slot is still used outside of this cache, so its JSON may be needed again. If this
+                // is the first slot, the second one is tried.
                 Some(known) if Arc::strong_count(&known.record) > 1 => {}
                 Some(_) | None => {
                     free = Some(slot);

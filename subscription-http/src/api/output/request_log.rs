@@ -14,8 +14,7 @@ use crate::api::{Api, ApiError, Refusal, Reply};
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// The status that is logged for a request whose client disconnected before the response, or that a server stop
-/// aborted.
+/// The status that is logged for a request without a response: the client disconnected first, or the server stopped.
 const UNANSWERED: u16 = 499;
 
 /// Logs and counts a request when this value is dropped, whether there is a response or not.

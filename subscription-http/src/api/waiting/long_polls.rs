@@ -170,8 +170,9 @@ impl LongPolls {
             let News { after, page: read } = news.borrow_and_update().clone();
             let is_new = |event: &&RecordedEvent| event.sequence > page.reached;
             let mut new = read.items.iter().filter(is_new);
-            // If `after` is above `reached`, this request was not polled in time and has missed events. Then it reads
-            // the feed itself, as it does for a new event that its query admits.
+            // This request reads the feed itself in two cases: a new event matches its query, or `after` is above
+            // `page.reached`. In the second case this request was not polled in time, and has missed the events between
+            // the two.
             if after > page.reached || new.any(|event| query.admits(&event.event)) {
                 query.after = page.reached;
                 page = service.event_page(&query).await?;
@@ -221,8 +222,8 @@ impl LongPolls {
             let commit = *commits.borrow();
             let after = self.waiting().reached;
             let read = service.event_page(&EventQuery::after(after, PageLimit::MAX)).await;
-            // The state is set after the read. If this request ends during the read, the request that continues must
-            // read again.
+            // The state is set only after the read. So if this request ends during the read, the next request that
+            // reads for all finds the old state and reads again.
             *reader = Reader { commit, read_at: Instant::now(), is_behind: false };
             match read {
                 Ok(page) if page.reached > after => {

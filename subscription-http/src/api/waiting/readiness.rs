@@ -41,7 +41,8 @@ impl Readiness {
             }
             Some(_) | None => {
                 let checked = service.check_store().await;
-                // The time at the end of the check, which may have taken long. So callers that waited use this result.
+                // The result is valid from the end of the check, because the check may take long. So the callers that
+                // waited for it can use its result.
                 let at = service.now();
                 *last = Some(Checked { at, takes_writes: checked.is_ok() });
                 Ok(checked?)

@@ -14,7 +14,7 @@ pub trait TurnedClock: Send + Sync + fmt::Debug {
 
     /// Moves the clock forward to `to`. Each step, such as a renewal, is made when the clock has the time at which the
     /// step is due. If the steps take longer than 20 seconds, the call returns before the clock has the time `to`; then
-    /// the caller repeats it.
+    /// the caller repeats the call.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error>;
 }
 
@@ -35,7 +35,7 @@ pub enum PaymentReports {
 pub struct Advanced {
     /// The time that the clock shows.
     pub now: Timestamp,
-    /// The number of steps that became due on the way and were made.
+    /// The number of steps that became due during this move of the clock and were made.
     pub steps: u64,
     /// False if the steps took too long for one call; then call `advance` again with the same time.
     pub done: bool,

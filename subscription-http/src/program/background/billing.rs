@@ -31,7 +31,7 @@ const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 /// How often the payments to collect are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
 
-/// A payment that is due for longer than a week is logged once a day.
+/// If a payment has been due for more than a week, the log warns once a day.
 const WEEK: Duration = Duration::from_hours(7 * 24);
 const DAY: Duration = Duration::from_hours(24);
 
@@ -48,8 +48,8 @@ pub(crate) struct BillingJob {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A call that turns the clock holds this lock. Meanwhile the job executes no steps, because the call executes and
-    /// counts them itself.
+    /// A call of `POST /clock/advance` holds this lock while it turns the clock. The job executes no steps during that
+    /// time, because the call executes and counts them itself.
     turn: Arc<Mutex<()>>,
     /// True if the last log line about a pause says that billing is paused.
     is_paused: AtomicBool,
@@ -57,7 +57,7 @@ struct State {
     failed: AtomicUsize,
     /// When the payments to collect were last counted.
     counted: Mutex<Option<Instant>>,
-    /// When the log last warned about payments that nobody has reported. The time is that of the process's clock.
+    /// When the log last warned about due payments whose results were not reported, by the process's clock.
     warned_at: Mutex<Option<Timestamp>>,
     /// The request count at the last check, and when a check last found that it had changed.
     requests_seen: Mutex<(u64, Option<Instant>)>,
@@ -126,9 +126,9 @@ impl BillingJob {
         Ok(advanced)
     }
 
-    /// Counts the payments that are due and not reported, at most once in [`COUNTED_EVERY`], and at most one page of
-    /// each status. A payment that is due for more than a week is logged once a day: nobody collects it, or nobody
-    /// reports it.
+    /// Counts the due payments whose results are not reported yet: at most once in [`COUNTED_EVERY`], and at most one
+    /// page of each status. If a payment has been due for more than a week, the log warns once a day, because nobody
+    /// collects the payment or nobody reports its result.
     async fn count_payments(&self) -> Result<(), Error> {
         let mut counted = self.state.counted.lock().await;
         if counted.is_some_and(|at| at.elapsed() < COUNTED_EVERY) {
@@ -161,8 +161,8 @@ impl Job for BillingJob {
         "billing"
     }
 
-    /// Executes one round. It does not end early when the server stops: it is short, because it executes at most
-    /// [`LIMIT`] steps.
+    /// Executes one round. The round does not end early when the server stops. It is short: it executes at most
+    /// [`LIMIT`] steps, plus the number of steps that failed in the last round.
     async fn run(&self, _: &Stop) -> Result<Next, Error> {
         let Ok(_turn) = self.state.turn.try_lock() else {
             return Ok(Next::At(self.billing.service().now()));
@@ -216,7 +216,8 @@ impl DueWork for BillingJob {
     async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
         let advanced = self.round(LIMIT).await?;
         if let Some(failure) = advanced.failure {
-            // A failed step stays due, so the clock would never get past this moment.
+            // A failed step stays due. Without this error, the caller would repeat the step, and the clock would stay
+            // at this moment.
             return Err(Error::Store(StoreError::Damaged(failure.into())));
         }
         let status = match payments {

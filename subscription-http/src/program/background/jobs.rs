@@ -115,7 +115,8 @@ impl BackgroundWork {
                 (false, Some(jobs)) => {
                     tracing::warn!("this instance no longer leads: it stops its background work");
                     end(jobs).await;
-                    // A job that was still running may have set metrics that only a leader shows.
+                    // A job that was still running may have set metrics that the call of `leads` above had reset. So
+                    // they are reset again.
                     self.metrics.leads(false);
                 }
                 (_, unchanged) => running = unchanged,

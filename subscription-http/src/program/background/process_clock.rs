@@ -44,9 +44,10 @@ struct Offset {
 }
 
 impl ProcessClock {
-    /// Opens the clock that the settings name. Returns `None` for the machine's clock, also if the database cannot be
-    /// reached yet. Fails if the database was used with a manual clock and the setting is not `manual`, or if a manual
-    /// clock cannot read the database. A server stores the first offset; other commands do not.
+    /// Opens the clock that the settings name. Returns `None` if they name the machine's clock, even if the database
+    /// cannot be reached yet. Fails if they name the machine's clock but the database was used with a manual clock, and
+    /// if they name a manual clock but the database cannot be read. If the database has no offset yet, a server stores
+    /// the first offset; other commands do not.
     pub(crate) async fn open(
         settings: &Settings,
         is_server: bool,
@@ -187,7 +188,7 @@ impl TurnedClock for ClockControl {
     }
 
     /// Stops the clock at each moment at which work is due, does all the work that is due then, and ends at `to`. If
-    /// the work takes too long, it returns before `to`, with work left.
+    /// this takes longer than `work_max`, it returns early, and `done` is false in the result.
     async fn advance(&self, to: Timestamp, payments: PaymentReports) -> Result<Advanced, Error> {
         let _turn = self.turn.lock().await;
         // The clock is released even if the caller disconnects during the advance.

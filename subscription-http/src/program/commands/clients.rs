@@ -80,8 +80,9 @@ pub(crate) async fn run(mut command: ClientCommand, settings: &Settings) -> Resu
     if let ClientCommand::Add { name, id, .. } = &mut command {
         let new = id.take().map_or_else(|| slug(name), Ok)?;
         if settings.clients.iter().any(|client| client.id == new.as_str()) {
-            let fault = format!("the client {new} is defined in the settings file");
-            return Err(Failure(format!("{fault}: choose another --id, or change that client")));
+            return Err(Failure(format!(
+                "the client {new} is defined in the settings file: choose another --id, or change that client"
+            )));
         }
         *id = Some(new);
     }

@@ -71,7 +71,8 @@ async fn print_events(command: EventsCommand) -> Result<(), Failure> {
     let reader = Reader::new(&command)?;
     let mut after = command.after;
     if command.follow && after.is_none() {
-        // A request after the highest sequence returns no events, but its response has the sequence of the last event.
+        // This `after` is the highest sequence that the server accepts. So the page has no events, but its `last` is
+        // the sequence of the newest event.
         after = Some(reader.page(Some(i64::MAX.unsigned_abs()), 0, true).await?.last);
     }
     loop {

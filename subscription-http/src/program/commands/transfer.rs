@@ -112,8 +112,9 @@ struct Changed {
 }
 
 impl Changed {
-    /// Edits one document of the import. An endpoint is disabled. Returns `None` to omit the offset of a manual clock,
-    /// and also an old pause of billing, which the pause of this import replaces.
+    /// Edits one document of the import: a webhook endpoint is disabled, and other documents stay as they are. Returns
+    /// `None` for a document that is not imported: the offset of a manual clock, or an old pause of billing, because
+    /// the import adds a pause of its own.
     fn edit(
         &mut self,
         document: Document,

@@ -46,7 +46,8 @@ pub(crate) struct Ready {
     pub(crate) listeners: Listeners,
 }
 
-/// The listener of the API, and those of metrics and of the console. `None` if they have no address of their own.
+/// The listener of the API. Metrics and the console each have a listener only if the settings give them an address of
+/// their own.
 pub(crate) struct Listeners {
     pub(crate) public: TcpListener,
     pub(crate) metrics: Option<TcpListener>,
@@ -66,8 +67,9 @@ impl Ready {
         let key_file = KeyFile::find(settings)?;
         let mut missing = missing(settings, verifier.is_some(), key_file.is_some());
         let (Some(verifier), Some(key_file), []) = (verifier, key_file, missing.as_slice()) else {
-            // The clients of an existing database are read too, so that the same report says if none of them can call
-            // the server. If the database cannot be opened, the next start reports that.
+            // Something is missing that production mode needs. If the database exists, its clients are read before the
+            // report, so that the report also says if no client can call the server. A database that cannot be opened
+            // is ignored here, and reported by a later start.
             if settings.database().is_ok_and(|database| database.exists())
                 && let Ok(opened) = Opened::new(settings, false).await
             {
@@ -112,7 +114,7 @@ impl Ready {
     }
 }
 
-/// The service over an open store, with its billing.
+/// Creates the service of an open store, and returns the billing that contains this service.
 pub(crate) fn service(settings: &Settings, opened: &Opened) -> Billing {
     let mut service = SubscriptionService::builder(Arc::clone(&opened.store))
         .clock(opened.clock())
@@ -144,7 +146,8 @@ fn missing(settings: &Settings, has_verifier: bool, has_keys: bool) -> Vec<&'sta
     .collect()
 }
 
-/// True if no client could call the server. False if the database does not respond now, because it may have clients.
+/// True if no client could call the server. False if the clients cannot be read now, because the database may contain
+/// clients that can call.
 async fn lacks_clients(settings: &Settings, opened: &Opened) -> bool {
     if settings.mode == Mode::Development || !settings.clients.is_empty() {
         return false;
@@ -212,7 +215,8 @@ pub(crate) fn authenticate(
 ) -> Result<Authentication, Failure> {
     let name = settings.issuer.as_deref().unwrap_or("subscription").to_owned();
     let tokens = AuthSettings::default().with_issuer(name.clone()).with_audience(name);
-    // Events of clients name a command as their actor: only commands and the settings file change clients.
+    // Events about clients name a command as the actor of the change, because only commands and the settings file
+    // change clients.
     let service = service.by(Actor::Command);
     let auth = Authentication::builder(service, verifier, keys.ring()?, keys.server_keys()?);
     Ok(auth.settings(tokens).build())

@@ -14,8 +14,8 @@ use crate::program::background::jobs::{Job, Next, Stop};
 
 /// How often the events that wait or failed are counted, for the metrics.
 const COUNTED_EVERY: Duration = Duration::from_mins(1);
-/// Maximum number of events in one round. At the start and the end of a round the store has little to do, so short
-/// rounds are slow.
+/// Maximum number of events in one round. The store has little to do at the start and at the end of a round.
+/// Therefore ten short rounds take longer than one long round.
 const EVENTS: usize = 1_000;
 
 /// The job that applies the due events of payment providers. It runs at once when this process has stored an event,

@@ -253,7 +253,7 @@ impl Reader<'_> {
         let variable = variable(self.name, VARIABLES[1]);
         let key = std::env::var(&variable).ok().or_else(|| self.text(KEY));
         let Some(key) = key.filter(|key| !key.is_empty()) else {
-            // A value of another type has already been reported.
+            // A value that is not a text has already been reported as a fault by `text`.
             if self.table.get(KEY).is_none_or(Value::is_str) {
                 self.fault(KEY, format!("is required (or {variable})"));
             }
@@ -289,7 +289,7 @@ impl Reader<'_> {
     fn plans(&mut self) -> BTreeMap<String, Slug> {
         let Some(value) = self.table.get("plans") else { return BTreeMap::new() };
         let Some(plans) = value.as_table() else {
-            self.fault("plans", "must be a table of slugs");
+            self.fault("plans", "must be a table from prices or products to slugs of plans");
             return BTreeMap::new();
         };
         let mut read = BTreeMap::new();

@@ -108,7 +108,7 @@ pub(super) fn in_file(text: &str) -> Result<Vec<String>, toml::de::Error> {
                 let tables = items.iter().filter_map(|item| item.get_ref().as_table());
                 tables.for_each(|table| check(table, known, &format!(" in [[{name}]]")));
             }
-            // A value of another type is refused when it is read.
+            // A value that is neither a table nor a list is refused later, when the settings are read.
             _ => {}
         }
     }

@@ -136,7 +136,7 @@ pub(crate) struct Bounded<const MAX: usize>(pub(crate) usize);
 /// A number of connections from callers.
 pub(crate) type Connections = Bounded<1_000_000>;
 
-/// A number of connections to PostgreSQL, which itself takes at most 262,143.
+/// A number of connections to PostgreSQL. PostgreSQL itself accepts at most 262,143.
 pub(crate) type DatabaseConnections = Bounded<10_000>;
 
 impl<const MAX: usize> TryFrom<u64> for Bounded<MAX> {

@@ -87,8 +87,8 @@ struct Waker<'a> {
 impl SenderSignals for Waker<'_> {
     async fn wait(&self, longest: Duration) {
         if self.is_stopped() {
-            // During a stop, `longest` is the time that deliveries in flight still have, so no signal ends the wait
-            // early.
+            // During a stop, `longest` is the time that deliveries in flight still have to end. So this wait lasts for
+            // all of that time, and ignores the signals.
             return sleep(longest).await;
         }
         tokio::select! {

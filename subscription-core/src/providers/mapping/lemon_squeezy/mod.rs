@@ -68,7 +68,8 @@ fn hint(payload: &JsonPath<'_>, name: Option<&str>) -> Result<Option<Hint>, Unma
     }))
 }
 
-/// Maps an object. A pause at Lemon Squeezy says itself whether the subscription continues, so `PauseMeans` is ignored.
+/// Maps an object. The mode of a pause at Lemon Squeezy shows whether the subscription continues, so the setting
+/// `PauseMeans` is not used.
 pub(crate) fn map(kind: ObjectKind, object: &Value, _: PauseMeans) -> Result<Finding, Unmapped> {
     let object = JsonPath::root(object);
     let (r#type, attributes) = (object.field("type"), object.field("attributes"));
@@ -150,8 +151,7 @@ fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>),
     Ok((status, from.field("resumes_at").optional(JsonPath::parsed)?))
 }
 
-/// The quantity of an item. The quantity is 1 if there is no item, as in a trial, or if the item is billed by usage and
-/// has no quantity.
+/// The quantity of an item. The quantity is 1 if there is no item, as in a trial, or if the item is billed by usage.
 fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     let quantity = item.field("quantity");
     let by_usage = item.field("is_usage_based").flag().unwrap_or(false);
@@ -162,8 +162,8 @@ fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     Quantity::new(number).map_err(|_| quantity.unreadable())
 }
 
-/// The URL of the page without its query, because anybody who has the query is signed in. `None` if the URL is not
-/// HTTPS.
+/// The URL of the page without its query, because the query signs in anybody who opens the URL. `None` if the URL is
+/// not HTTPS.
 fn without_query(url: &str) -> Option<Href> {
     let page = url.split(['?', '#']).next()?;
     page.starts_with("https://").then(|| page.parse().ok()).flatten()
@@ -222,7 +222,7 @@ fn order(object: FoundObject, from: &JsonPath<'_>) -> Result<FoundOrder, Unmappe
     })
 }
 
-/// True if more than nothing and less than all was refunded. The status may still be `paid` then.
+/// True if a part of the amount was refunded, but not all of it. The provider's status may still be `paid` then.
 fn is_partly_refunded(from: &JsonPath<'_>) -> Result<bool, Unmapped> {
     let refunded = from.field("refunded_amount").optional(JsonPath::integer)?.unwrap_or(0);
     Ok(0 < refunded && refunded < from.field("total").integer()?)

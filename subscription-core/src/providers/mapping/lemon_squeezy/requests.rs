@@ -50,8 +50,8 @@ fn number(after: Option<&str>) -> Option<u32> {
     after.map_or(Some(1), |after| after.parse().ok())
 }
 
-/// The page in a response. The API has no filter by time. So the list ends at the first page that has an object from
-/// before the time at which the list begins.
+/// The page in a response. The API has no filter by time. So the list ends at the first page that has an object which
+/// was created before the time in `list`.
 fn page(list: &ObjectList, after: Option<&str>, mut answer: Value) -> Result<ApiPage, Unmapped> {
     let since = match list {
         ObjectList::Invoices(since) | ObjectList::Orders(since) => *since,

@@ -36,8 +36,8 @@ pub(crate) fn invoice(value: &Value) -> Result<FoundInvoice, Unmapped> {
     if found.payments.is_empty() { Err(Unmapped::ZeroAmount) } else { Ok(found) }
 }
 
-/// The lines that have a price: the item sold, and the start and the end of the period. Lines of prorations come last,
-/// because the first line of a plan is used.
+/// The lines that have a price: the item sold, and the start and the end of the period. Lines of prorations come last:
+/// if several lines are for one plan, the caller uses the first of them.
 fn lines(root: &JsonPath<'_>) -> Result<Vec<(Sold, Timestamp, Timestamp)>, Unmapped> {
     let mut lines = Vec::new();
     for line in root.field("lines").field("data").items()? {
@@ -110,9 +110,10 @@ fn payment(
     Ok((!amount.is_zero()).then_some(payment))
 }
 
-/// A payment of an invoice.
+/// A payment of an invoice, as the fields of Stripe's objects from which it is read.
 struct Entry<'a> {
-    /// The invoice payment; in API versions before 2025-03-31 the invoice.
+    /// The object that has the amount and the currency: Stripe's invoice payment, or the invoice itself in API versions
+    /// before 2025-03-31.
     place: JsonPath<'a>,
     /// The status of the invoice payment; `None` in API versions before 2025-03-31.
     status: Option<&'a str>,
@@ -205,8 +206,8 @@ const INTENT: [&str; 7] = [
 ];
 
 /// `Disputed` if a dispute of the charge is open, `Refunded` if a dispute is lost, otherwise `None`. The flag
-/// `disputed` of the charge remains true after its disputes are over, so the statuses of the disputes decide. If
-/// `disputes` has none for the charge, the flag decides.
+/// `disputed` of the charge remains true after its disputes are over, so the statuses of the disputes decide. If the
+/// flag is true, but the list `disputes` has no dispute of the charge, the result is `Disputed`.
 fn disputed(
     charge: &JsonPath<'_>,
     disputes: &[JsonPath<'_>],

@@ -37,7 +37,7 @@ fn object(kind: ObjectKind, id: &ObjectId) -> Option<String> {
 }
 
 /// The path of the payments of an invoice with their charges. They are read by a request of their own, because the
-/// charge lies five levels below the invoice, and Stripe expands four.
+/// charge lies five levels below the invoice, and Stripe expands at most four levels.
 fn payments(invoice: &Value) -> Vec<String> {
     let expand =
         "expand%5B%5D=data.payment.payment_intent.latest_charge&expand%5B%5D=data.payment.charge";

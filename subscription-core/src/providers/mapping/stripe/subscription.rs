@@ -11,8 +11,8 @@ use crate::providers::mapping::read::JsonPath;
 use crate::subscriptions::{Quantity, Renewal, SubscriptionStatus};
 use crate::values::{Currency, Timestamp};
 
-/// A date of an item: a moment of the subscription, the end of the item's own period, the date that our record has
-/// already, or never.
+/// A date of an item: `At` is a moment that the subscription names, `PeriodEnd` the end of the item's own period,
+/// `Kept` the date that our record already has. `Never` means that the item has no such date.
 #[derive(Clone, Copy)]
 enum When {
     Never,
@@ -73,7 +73,7 @@ fn state(root: &JsonPath<'_>, pause: PauseMeans) -> Result<State, Unmapped> {
         "incomplete" => state(SubscriptionStatus::Pending, When::Never, When::PeriodEnd),
         "paused" => state(SubscriptionStatus::Paused, When::Never, When::Kept),
         // At Stripe, these subscriptions are already in the period after the unpaid renewal. Our record keeps the
-        // renewal date that it has: the date of the unpaid renewal.
+        // renewal date that it already has, which is the date of the unpaid renewal.
         "past_due" => state(SubscriptionStatus::PastDue, maybe(moment("cancel_at")?), When::Kept),
         "unpaid" => state(SubscriptionStatus::Unpaid, maybe(moment("cancel_at")?), When::Kept),
         name @ ("trialing" | "active") => {

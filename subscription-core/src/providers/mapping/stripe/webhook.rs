@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use crate::providers::mapping::finding::{Hint, Webhook};
 use crate::providers::mapping::object::{ObjectId, ObjectKind, ObjectRef};
 
-/// The fields of an event, of its data and of its object that are read. Each field is parsed on its own, so that a
-/// faulty field can be named. The rest of the body is skipped.
+/// The fields that are read: of an event, of its `data`, and of the object in it. One type serves for all three. Each
+/// field is parsed on its own, so that a faulty field can be named. The rest of the body is skipped.
 #[derive(Deserialize)]
 #[rustfmt::skip]
 struct Fields<'a> {
@@ -88,7 +88,8 @@ fn hint(
     let event_id = read(event.id).ok_or("/id")?;
     let live = read(event.livemode).ok_or("/livemode")?;
     if let Some(object) = event.related_object {
-        // A thin event names the charge, but neither its intent nor its invoice.
+        // A thin event has only the id of its own object (such as a charge), and no field that names the payment intent
+        // or the invoice of this object.
         let Named::Id = named else { return Err("/related_object") };
         let object: Fields<'_> = read(Some(object)).ok_or("/related_object")?;
         return Ok((event_id, live, Some(read(object.id).ok_or("/related_object/id")?)));

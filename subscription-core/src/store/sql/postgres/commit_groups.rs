@@ -12,7 +12,7 @@ use crate::values::Version;
 /// The largest number of change sets in one statement.
 const SETS_MAX: usize = 200;
 
-/// How a set uses the records of a table.
+/// How a change set uses the records of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// The change set requires that the records have not changed.
@@ -23,16 +23,16 @@ enum Role {
     Created,
 }
 
-/// Change sets that can be one statement. All sets that name a table use its records in the same [`Role`]. Otherwise a
-/// set could create a record with a unique value before an earlier set gives up the value, and the text of the
-/// statement would depend on the order of the keys. A table that only some of the sets name must be one in which they
-/// create records, so that few different texts are prepared. A record that a set writes is neither written nor guarded
-/// by a later set.
+/// Change sets that can be committed by one statement. All sets that name a table use its records in the same [`Role`].
+/// Otherwise the text of the statement would depend on the order of the keys, and a new record could take a unique
+/// value that only a later set frees (the statement updates records before it creates records). If only some of the
+/// sets name a table, they create records in it: this rule keeps the number of prepared texts small. A record that a
+/// set writes is neither written nor guarded by a later set.
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) sets: Vec<ChangeSet>,
-    /// How the sets use the records of each table. `None` if the group is a single set that must be committed
-    /// alone.
+    /// How the sets use the records of each table. `None` if the group is a single set that must have a statement or a
+    /// transaction of its own.
     roles: Option<Roles>,
     /// The records that the sets write.
     written: HashSet<Key>,
@@ -81,8 +81,9 @@ fn names_one_of(written: &HashSet<Key>, changes: &ChangeSet) -> bool {
 /// How a set uses the records of each of its tables.
 type Roles = BTreeMap<&'static str, Role>;
 
-/// How a set uses the records of each of its tables; `None` if the set must be committed alone. A commit with a
-/// notification waits for every other such commit, so a set with a notification is committed alone.
+/// How a change set uses the records of each of its tables; `None` if the set cannot share a statement with others. A
+/// commit that sends a notification waits for every other commit that sends one. So a set with a notification does not
+/// share a statement: the other sets would wait too.
 fn roles(changes: &ChangeSet) -> Option<Roles> {
     if !is_small(changes) || !is_of_versions(changes) || notifications(changes).next().is_some() {
         return None;
@@ -102,26 +103,26 @@ fn roles(changes: &ChangeSet) -> Option<Roles> {
     Some(roles)
 }
 
-/// True if a change set can be one statement with others.
+/// True if a change set can share a statement with others.
 pub(super) fn can_join(changes: &ChangeSet) -> bool {
     roles(changes).is_some()
 }
 
-/// True if a set updates a payment or a user: their unique values depend on several columns, and the update may give up
-/// such a value.
+/// True if a change set updates a payment or a user. The unique values of these records depend on several columns, so
+/// the update may free such a value, such as the period of a payment.
 fn gives_up(changes: &ChangeSet) -> bool {
     let is_such = |write: &Record| matches!(write, Record::Payment(_) | Record::User(_));
     changes.writes.iter().any(|write| is_such(write) && write.version() != Version::FIRST)
 }
 
-/// Divides change sets into groups that can be one statement each, and keeps their order. A set that must be committed
-/// alone is a group of one.
+/// Divides change sets into groups that can be committed by one statement each, and keeps the order of the sets. A set
+/// that cannot share a statement is a group of one.
 pub(super) fn groups(sets: Vec<ChangeSet>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for changes in sets {
         // One statement for several change sets checks unique values (the period of a payment, the identity of a user)
         // against the rows as they were before it. It does not see that an earlier set frees a value that a later set
-        // takes. So a set that may free such a value is committed alone.
+        // takes. So a set that may free such a value does not share a statement.
         let is_alone = gives_up(&changes);
         let joined = match groups.last_mut() {
             Some(group) if !is_alone => group.add(changes),

@@ -42,8 +42,8 @@ use crate::values::Version;
 /// statements.
 const PARTS_MAX: usize = 8;
 
-/// Change sets as one statement. Each row of its result has the number of a set that was refused, and the number of the
-/// check that failed.
+/// One statement that commits change sets. It returns a row for each set that was refused: the number of the set, and
+/// the number of the check that failed, or -1 if the set must be committed again by itself to find the reason.
 #[derive(Debug)]
 pub(super) struct BatchStatement {
     pub(super) bound: Bound,
@@ -55,7 +55,7 @@ pub(super) struct BatchStatement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locked {
     Wait,
-    /// The sets that name the record are refused.
+    /// The change sets that write or guard the locked record are refused.
     Refuse,
 }
 
@@ -84,8 +84,8 @@ pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<Batc
     builder.finish(checked)
 }
 
-/// True if a set writes at least one record, writes as [`is_one_a_table`] requires, has few parts, and deletes no
-/// records or events.
+/// True if a change set has at least one write, meets the rule of [`is_one_a_table`], has few writes, guards and
+/// events, and deletes no records or events.
 pub(super) fn is_small(changes: &ChangeSet) -> bool {
     let ChangeSet { guards, writes, deletes, events, forget_events } = changes;
     let is_few = writes.len() + guards.len() <= PARTS_MAX && events.len() <= PARTS_MAX;
@@ -96,11 +96,12 @@ pub(super) fn is_small(changes: &ChangeSet) -> bool {
         && is_one_a_table(writes)
 }
 
-/// True if no table has two writes, and at most one write has unique values. Then an error that names a table
-/// identifies the write, and the write with unique values comes last, after all versions were checked. A set of only
-/// new records may have several writes with unique values, such as a subscription with its first payment: if a value is
-/// taken, all new records are read, to find out whether one of them exists already. An update of a subscription is not
-/// counted: it rarely changes a unique value.
+/// True if a change set writes at most one record of each table, and at most one of its writes has unique values. Then
+/// an error that names a table identifies the write, and the write with unique values comes last, after all versions
+/// were checked. There are two exceptions from the limit on unique values. A set in which all records are new may have
+/// several writes with unique values, such as a subscription with its first payment: if a value is taken, all new
+/// records are read, to find out whether one of them exists already. An update of a subscription does not count as a
+/// write with unique values, because it rarely changes one.
 fn is_one_a_table(writes: &[Record]) -> bool {
     let mut tables: Vec<_> = writes.iter().map(|write| Table::of(&write.key()).name).collect();
     tables.sort_unstable();
@@ -212,7 +213,8 @@ impl StatementBuilder {
             let after = &self.after;
             let unique = if write.is_some() { unique_columns(table) } else { Vec::new() };
             let read = each(&unique, "", |column| format!(", t.{column}"));
-            // With a subquery for each row the planner does not join with the whole table.
+            // Because of LATERAL, the planner looks up each record by its key. In a plain join it might read the whole
+            // table.
             let lock = format!(
                 "SELECT r.check_number{read} FROM check_{nth} AS r, \
                  LATERAL (SELECT t.version{read} FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
@@ -233,8 +235,9 @@ impl StatementBuilder {
                 "UPDATE {name} AS t SET {assigned} FROM check_{nth} AS r WHERE {same} AND {ACCEPTED}"
             ));
             if !self.is_single && !unique.is_empty() {
-                // A set that gives up a unique value writes NULL, which meets no condition here. A later set that takes
-                // the value by an update meets the condition.
+                // An update that takes a unique value meets one of these conditions. Its change set is then refused
+                // with -1, and its caller commits it by itself. An update that only frees a value writes NULL, and
+                // meets no condition.
                 let moves =
                     |it: &str| format!("r.{it} IS NOT NULL AND t.{it} IS DISTINCT FROM r.{it}");
                 let moves = each(&unique, " OR ", moves);

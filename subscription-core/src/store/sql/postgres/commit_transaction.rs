@@ -15,8 +15,8 @@ use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
 
-/// With synchronous replication, writes a short message to the write-ahead log that nobody reads: without it, a commit
-/// that writes nothing would not wait for a stand-by.
+/// With synchronous replication, writes a short message to the write-ahead log. Nobody reads this message, but without
+/// it a commit that writes nothing would not wait for a stand-by.
 const WAIT_FOR_STANDBY: &str = "SELECT CASE WHEN current_setting('synchronous_standby_names') = '' THEN NULL \
      ELSE pg_logical_emit_message(true, 'subscription', '') END";
 

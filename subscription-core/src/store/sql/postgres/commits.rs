@@ -1,7 +1,7 @@
-//! Commits of change sets: each alone, or many as one statement.
+//! Commits of change sets: one set by a statement or a transaction of its own, or many sets by one statement.
 //!
-//! Change sets of different callers are committed as one statement ([`super::groups`]): one round trip, one lock of a
-//! plan that they all name, one flush of the write-ahead log.
+//! Change sets of callers who wait at the same time ([`super::groups`]) share a statement if possible. Together they
+//! need only one round trip, one lock of a plan that they all name, and one flush of the write-ahead log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +42,9 @@ const IS_SYNCHRONOUS: &str = "SELECT current_setting('synchronous_standby_names'
 pub(super) struct Commits(pub(super) Arc<Pool<PgConnection>>);
 
 impl Handler for Commits {
-    /// A set that can be one statement with others.
+    /// A change set that can share a statement with others.
     type Request = ChangeSet;
-    /// The outcome, or the set itself if its caller must commit it alone.
+    /// The outcome of the change set; or the set itself, if its caller must commit it by `commit_alone`.
     type Answer = Result<Result<(), StoreError>, ChangeSet>;
 
     const GROUPS_MAX: usize = 2;
@@ -54,7 +54,7 @@ impl Handler for Commits {
         let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
         for (place, changes) in sets.into_iter().enumerate() {
             // If an earlier set writes a record that this set writes or guards, this set goes back to its caller, who
-            // commits it alone. So it does not delay the other sets.
+            // commits it by `commit_alone`. So it does not delay the other sets.
             if groups.iter().any(|(group, _)| group.is_before(&changes)) {
                 outcomes.push((place, Err(changes)));
                 continue;
@@ -137,7 +137,8 @@ impl Commits {
         outcomes
     }
 
-    /// Commits change sets by one statement. The outcome of a set that must be committed alone is `None` or missing.
+    /// Commits change sets by one statement. If the outcome of a set is `None` or missing, the set must be committed by
+    /// `commit_alone`.
     async fn commit_together(
         &self,
         sets: &[ChangeSet],
@@ -153,8 +154,8 @@ impl Commits {
         })
     }
 
-    /// The outcomes of the sets. `None` for a set that was refused for a reason that only a commit of this set alone
-    /// can show.
+    /// The outcomes of the sets. `None` for a set that was refused for an unknown reason: a statement of its own shows
+    /// the reason.
     async fn outcomes(
         &self,
         statement: BatchStatement,
@@ -236,8 +237,9 @@ impl Commits {
         Err(sqlx::Error::Protocol("no stand-by has confirmed the commit".to_owned()))
     }
 
-    /// Checks that new records do not exist. Versions are checked before unique values. But if two commits create the
-    /// same record, the later commit may fail at a unique value of the earlier one first.
+    /// Returns a conflict if a new record of the change set exists already. Called after a unique value was taken: if
+    /// two commits create the same record, the database may refuse the later one because of a unique value, although
+    /// the conflict is the error to be returned.
     async fn expect_new(&self, changes: &ChangeSet) -> Result<(), StoreError> {
         for write in changes.writes.iter().filter(|write| write.version() == Version::FIRST) {
             let key = write.key();

@@ -1,8 +1,9 @@
 //! Numbers the events of the feed.
 //!
-//! Concurrent commits end in any order, so a number that is assigned at the start of a commit does not show when it
-//! ends. So events are written without a sequence. A reader of the feed numbers the events that are committed by then,
-//! and only one reader does so at a time. An event that this reader does not see yet gets a later number.
+//! Concurrent commits end in any order. So numbers that are assigned at the start of commits do not show in which order
+//! the commits end. For this reason events are written without a number (`sequence`). A reader of the feed numbers the
+//! events that are committed by then, and only one reader does so at a time. An event that is committed afterwards gets
+//! a later number.
 
 use std::ops::RangeInclusive;
 
@@ -27,9 +28,9 @@ pub(super) async fn number_and_bound(
         bounds = Bounds::read(connection).await?;
     }
     while bounds.last == 0 {
-        // All events are deleted. The last number is that of a deleted event, unless another reader is numbering events
-        // right now. Those events are committed already, so the next read of the bounds finds them, with or without
-        // their numbers.
+        // There are no numbered events. So the last number belongs to a deleted event, unless another reader is
+        // numbering events at this moment. The events that the other reader numbers are committed already, so the next
+        // read of the bounds finds them, with or without their numbers.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let rows = connection.rows(Statement::plain(text)).await?;
         let deleted = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();

@@ -131,7 +131,7 @@ impl Dialect for Postgres {
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {
         self.takes_writes()?;
-        // A row that another transaction is writing is skipped, and moved before a later list.
+        // A row that another transaction is writing is skipped. A later call moves it to its new access class.
         self.rows(access::refresh_access_classes(now, " FOR NO KEY UPDATE SKIP LOCKED"))
             .await
             .map(drop)

@@ -25,8 +25,8 @@ impl Transfer for Postgres {
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let mut snapshot = reader.begin_with(begin).await.map_err(failed)?;
         let late = late_events(&mut snapshot, &mut numbering).await.map_err(failed)?;
-        // PostgreSQL reads this counter outside of the snapshot, so the result is the number of the last late event or
-        // a later number.
+        // PostgreSQL reads this counter outside of the snapshot, so the result is not smaller than the sequence of any
+        // exported event, including the late events.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let feed = number(&mut snapshot, text).await?.unsigned_abs();
         let exported = export(&mut *snapshot, feed, &late, to, report).await;

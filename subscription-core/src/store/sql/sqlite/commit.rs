@@ -1,5 +1,5 @@
-//! Commits one change set on the writer's connection, step by step. This is done for a set that `commit_several.rs`
-//! cannot commit together with others, or that was refused there for a reason that is not known yet. There is only one
+//! Commits one change set on the writer's connection, step by step. This is done for a set that cannot be in a message
+//! (see `commit_several.rs`), or that its message did not write: then these steps find the reason. There is only one
 //! writer, so the records that are read here do not change until the end of the transaction.
 
 use sqlx::sqlite::SqliteConnection;

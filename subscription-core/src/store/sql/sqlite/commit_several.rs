@@ -39,17 +39,17 @@ use crate::values::Version;
 /// The largest number of change sets in one message.
 const SETS_MAX: usize = 32;
 
-/// A set with more records, more guards or more events than this is not put into a message, so that there are few
-/// different texts.
+/// A change set with more records, more guards or more events than this is not put into a message, so that few
+/// different texts are prepared.
 const FEW: usize = 8;
 
 /// The largest number of statements in a message.
 pub(super) const STATEMENTS_MAX: usize = SETS_MAX * 2 * FEW + 2;
 
 /// For each column of a subscription: true if it is indexed and a new period usually does not change it. The UPDATE for
-/// a new period requires these columns to be equal in its WHERE and does not SET them: SQLite rewrites the index
-/// entries of every column that is SET, even to the same value. A set that changes one of these columns is committed
-/// alone.
+/// a new period compares these columns in its WHERE and does not SET them: SQLite rewrites the index entries of every
+/// column that is SET, even to the same value. If one of these columns does change, the UPDATE writes nothing, and
+/// `commit.rs` commits the change set afterwards.
 static STAYS: LazyLock<Vec<bool>> = LazyLock::new(|| {
     let stay = "user_id subscription_plan_id external_subscription_id status starts_at ends_at \
                 blocked live_key scheduled_plan_id access_phase";
@@ -64,9 +64,9 @@ pub(super) struct SetBatch {
     query: BoundQuery,
 }
 
-/// A message with the first of the change sets: as many as fit into one message, and at most `max`. `None` if the first
-/// set cannot be in a message. A record that one set writes is neither written nor guarded by a later set of the
-/// message.
+/// A message with the first of the change sets: at most `max`, and only sets whose statements have the same text.
+/// `None` if the first set cannot be in a message. A record that one set writes is neither written nor guarded by a
+/// later set of the message.
 pub(super) fn set_batch<'c>(
     sets: impl Iterator<Item = &'c ChangeSet>,
     max: usize,
@@ -96,8 +96,8 @@ impl SetBatch {
         to: &mut SqliteConnection,
     ) -> Result<Option<Vec<bool>>, sqlx::Error> {
         match rows_changed(to, self.query).await {
-            // The statements of the sets are between the first and the last one. A set is written if its last statement
-            // wrote.
+            // The first and the last statement are SAVEPOINT and RELEASE. Between them, each set has the same number of
+            // statements. A set is written if its last statement changed a row.
             Ok(rows) => {
                 let each = rows.len().saturating_sub(2) / self.count;
                 let last = rows.iter().skip(each).step_by(each.max(1)).take(self.count);
@@ -120,8 +120,8 @@ fn is_refusal(error: &sqlx::Error) -> bool {
     matches!(kind, Some(ErrorKind::UniqueViolation | ErrorKind::NotNullViolation))
 }
 
-/// Adds the records that a set writes to `named`. Returns false if an earlier set writes one of these records, or a
-/// record that this set guards.
+/// Adds to `named` the records that a set writes. Returns false if an earlier set of the message writes one of these
+/// records, or writes a record that this set guards.
 fn names(changes: &ChangeSet, named: &mut HashSet<Key>) -> bool {
     !guarded(changes).any(|key| named.contains(key))
         && changes.writes.iter().all(|write| named.insert(write.key()))
@@ -145,8 +145,8 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
         let Guard::Unchanged { key, version } = guard else { return None };
         part.check(key, *version);
     }
-    // Only these writes need a check here: a new record whose key exists is an error, and the first update checks its
-    // own version.
+    // Only updates of further records need a check here. An INSERT fails if the key exists, and the UPDATE of the first
+    // record compares the version of that record itself.
     for other in others.iter().filter(|other| other.version() != Version::FIRST) {
         part.check(&other.key(), other.version().previous());
     }
@@ -161,11 +161,12 @@ fn part(changes: &ChangeSet) -> Option<Statement> {
     Some(Statement::new(part.text, part.values))
 }
 
-/// Inserts an event if the previous statement has written.
+/// Inserts an event if the previous statement has changed a row.
 static EVENT: LazyLock<String> =
     LazyLock::new(|| insert_next("IGNORE", "events", &event_columns(), EVENTS.columns().len() - 1));
 
-/// Inserts a row if the previous statement has written. Otherwise its first column is NULL, which no table allows.
+/// Inserts a row if the previous statement has changed a row. Otherwise the first column of the new row is NULL, which
+/// no table allows: with `IGNORE` the row is left out, with `FAIL` the statement fails.
 fn insert_next(or: &str, table: &str, columns: &str, count: usize) -> String {
     let others = ", ?".repeat(count - 1);
     format!(
@@ -173,7 +174,8 @@ fn insert_next(or: &str, table: &str, columns: &str, count: usize) -> String {
     )
 }
 
-/// The text of a set. Placeholders have no numbers, so that the text of several sets is a repetition.
+/// The statements of one change set. Their placeholders have no numbers, so that the text for several sets is the text
+/// for one set, repeated.
 #[derive(Default)]
 struct Part {
     text: String,
@@ -181,9 +183,10 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the statement that writes a record. The statement of a set's first record has no semicolon at its end, so
-    /// that conditions can follow. The statement of an `other` record writes only if the previous statement has
-    /// written. A subscription with a new period is written only if the columns of [`STAYS`] stay the same.
+    /// Adds the statement that writes a record; `other` is false for the first record of the set. The statement of the
+    /// first record has no semicolon at its end, so that conditions can follow. The statement of any other record
+    /// writes only if the previous statement has changed a row. If the set starts a new period, its subscription is
+    /// updated only if the columns of [`STAYS`] stay the same.
     fn write(&mut self, write: &Record, other: bool, is_period: bool) {
         let table = Table::of(&write.key());
         let name = table.name;

@@ -47,7 +47,7 @@ impl HeldFile {
         std::fs::metadata(&self.path).is_ok_and(|found| Identity::of(&found) == self.identity)
     }
 
-    /// Removes the files that were created here.
+    /// Removes the files in `made`: those that this attempt to open the database has created.
     pub(super) fn discard(self) {
         // The lock is still held, so no other process uses the files.
         remove(&self.made);

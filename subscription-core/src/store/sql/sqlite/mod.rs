@@ -44,11 +44,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A store in one SQLite file.
 ///
 /// Only one process can open the file, and one task of that process writes. Change sets that wait for this task share a
-/// transaction, and so one flush of the disk; a refused change set is rolled back by itself. Readers continue during a
-/// write. Deleted rows are overwritten in the file. They are removed from the write-ahead log a second later, or when
-/// the last reader that needs them is done.
-/// A commit that returned `Ok` survives a power cut, unless the file was opened with
-/// [`SqliteOptions::relaxed`].
+/// transaction, and so one flush of the disk; if a change set is refused, only this set is rolled back. Readers
+/// continue during a write. Deleted rows are overwritten in the file. They are removed from the write-ahead log a
+/// second later, or when the last reader that needs them is done. A commit that returned `Ok` survives a power cut,
+/// unless the file was opened with [`SqliteOptions::relaxed`].
 pub type SqliteStore = SqlStore<Sqlite>;
 
 /// The SQLite file of a [`SqliteStore`].
@@ -205,8 +204,9 @@ impl Dialect for Sqlite {
     }
 
     /// Writes the tests into the limit. SQLite evaluates a condition again for each row, even if it depends on no row.
-    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were instead one more column
-    /// of the comparison with the position, SQLite could not find the position in an index.
+    /// It evaluates a limit only once, and with a limit of 0 it reads no row. If the tests were instead added to the
+    /// comparison that begins the page, such as `(renews_order, id) < ($1, $2)`, SQLite could not find the position in
+    /// an index.
     fn skip_unless(branch: &mut Branch, tests: &[String]) {
         if !tests.is_empty() {
             let tests = tests.join(" AND ");

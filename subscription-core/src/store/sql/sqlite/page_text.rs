@@ -1,6 +1,6 @@
-//! Records and pages as one text. The thread in which sqlx runs SQLite sends rows one by one, and allocates memory for
-//! each value, which takes longer than reading the values. JSON would work too, but SQLite takes longer to write it,
-//! and serde takes longer to read it.
+//! Statements that return all their rows as one text. For ordinary rows, the thread in which sqlx runs SQLite sends
+//! each row by itself and allocates memory for each value, which takes longer than to read the values. JSON would work
+//! too, but SQLite takes longer to write it, and serde takes longer to read it.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::super::value::Columns;
 use crate::store::Cause;
 
 /// Changes a statement that selects the columns of a table into a statement that returns all its rows as one text.
-/// SQLite keeps the order of a subquery in such an aggregate.
+/// `group_concat` joins the rows in the order of the subquery.
 pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
     let name = table.name;
     let row = &table.texts.row_text;

@@ -26,7 +26,8 @@ use crate::values::Timestamp;
 /// The largest number of jobs in one transaction.
 const GROUP_MAX: usize = 256;
 
-/// The number of change sets of a batch that a transaction commits even if other callers wait.
+/// If other callers wait, a transaction commits at least this number of change sets of a batch before it leaves the
+/// rest of the batch to later transactions.
 const BATCH_MIN: usize = 4;
 
 /// A transaction that has committed this number of sets from batches begins no further batch. The next transaction
@@ -64,7 +65,7 @@ pub(super) struct Loan {
 
 impl Loan {
     pub(super) fn give_back(self) {
-        // Without a receiver the connection is closed.
+        // If the writer task has ended, nobody receives the connection, and it is closed.
         self.back.send(self.connection).ok();
     }
 }
@@ -233,7 +234,7 @@ impl Queue {
         true
     }
 
-    /// Moves the jobs that have come to the lists of their kinds.
+    /// Moves each job that has arrived into the list of its kind.
     fn take(&mut self) {
         while self.work.len() < GROUP_MAX
             && let Ok(job) = self.jobs.try_recv()
@@ -343,8 +344,9 @@ async fn serve(
     true
 }
 
-/// Runs the jobs that have no outcome yet inside a transaction: one by one, or several in one message. A refused change
-/// set does not affect others. If the result is an error, it is an error of the file, and all jobs fail.
+/// Runs the jobs that have no outcome yet inside a transaction: one by one, or several by one message to SQLite's
+/// thread (see `commit_several.rs`). A refused change set does not affect others. If the result is an error, it is an
+/// error of the file, and all jobs fail.
 async fn run_all(
     connection: &mut SqliteConnection,
     jobs: &[(Work, Answer)],
@@ -391,7 +393,7 @@ async fn commit_part(
     Ok(())
 }
 
-/// Commits the first of the change sets, or several that fit into one message, and at most `max`. Returns their
+/// Commits the first of the change sets by itself, or the first ones (at most `max`) by one message. Returns their
 /// outcomes. While SQLite's thread runs the message, the next message is built and stored in `prepared`.
 async fn commit_next<'c>(
     connection: &mut SqliteConnection,
@@ -425,7 +427,8 @@ async fn commit_next<'c>(
     Ok(outcomes)
 }
 
-/// Commits one change set; a refused set writes nothing. The outer error is an error of the file.
+/// Commits one change set; a refused set writes nothing. The inner error is the refusal of the set. The outer error is
+/// a failure of the database.
 async fn commit_alone(
     connection: &mut SqliteConnection,
     changes: &ChangeSet,

@@ -10,7 +10,7 @@ use crate::webhooks::{Delivery, DisabledReason, Endpoint};
 
 /// The number of uncommitted outcomes that causes a commit at once.
 const OUTCOMES_MAX: usize = 100;
-/// While tries are in flight, an outcome is committed after at most this time. While none is in flight, this is the
+/// While tries are in flight, an outcome is committed after at most this time. While no try is in flight, this is the
 /// shortest time between two commits of fewer than `OUTCOMES_MAX` outcomes.
 const COMMIT_EVERY: Duration = Duration::from_secs(1);
 /// A cursor that has passed only unwanted events is committed after this number of events, or after this time.

@@ -75,7 +75,9 @@ impl EndpointQueue {
         let sequence = attempt.sequence;
         let at = attempt.at;
         let before = self.stall().map(|stall| stall.reason);
-        // While an endpoint is stalled only its probe counts: tries that began before the stall do not.
+        // While an endpoint is stalled, a failure counts against the endpoint only if the try was the probe, or if the
+        // status is 410. The events of other tries are put back, to be tried again. But if the endpoint is stalled
+        // because too many events are parked, the failed try of a parked event counts as a try of this event.
         if before.is_some() && !next.is_probe && !attempt.outcome.is_gone() {
             if next.is_parked && before == Some(StallReason::ParkedFull) {
                 return self.try_later(attempt, jitter);

@@ -1,5 +1,5 @@
-//! The queue of one endpoint: it stores the endpoint's events and chooses the next step. Its only side effect is log
-//! lines.
+//! The queue of one endpoint: it holds the endpoint's events in memory and chooses the next step. It neither reads the
+//! store nor sends anything: its only side effect is log lines.
 
 mod changes;
 mod ended;
@@ -31,7 +31,8 @@ pub(crate) struct Documents {
 pub(crate) struct EndpointQueue {
     endpoint: Stored<Endpoint>,
     delivery: Stored<Delivery>,
-    /// `None` if the server key is missing; then the endpoint is disabled.
+    /// The URL and the secrets for signed requests. `None` if the server key of the secrets is missing or was replaced;
+    /// then the endpoint is disabled.
     signing: Option<Arc<Signing>>,
     window: Window,
     breaker: Breaker,
@@ -257,8 +258,8 @@ impl EndpointQueue {
 
     /// The event that can be tried now; `None` if there is none.
     fn due(&self, in_flight: usize, now: Timestamp) -> Option<Due> {
-        // After a crash, tries whose outcomes were not committed are repeated. This check limits them to the size of
-        // the window, including the tries of parked events.
+        // After a crash, tries whose outcomes were not committed are repeated. This check limits the number of such
+        // tries, including those of parked events, to the size of the window.
         let repeated = self.outcomes + in_flight;
         if in_flight >= Window::IN_FLIGHT_MAX || repeated >= Window::EVENTS_MAX {
             return None;

@@ -121,9 +121,10 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     }
 }
 
-/// Removes the half of the buckets that are full or will be full soonest. A full bucket allows as much as a missing
-/// one, so nothing is lost with it. A key that has reached its limit has an almost empty bucket, which is full last: an
-/// attacker who sends from ever new addresses can remove it only once more than half of the keys are limited.
+/// Removes half of the buckets: those that are full or will be full soonest. A key without a bucket may send as much as
+/// a key with a full bucket, so the removal of a full bucket changes nothing. A key that has reached its limit has an
+/// almost empty bucket, which will be full last. So an attacker who sends from more and more new addresses can cause
+/// the removal of such a bucket only if more than half of the keys in the shard have reached their limits.
 ///
 /// One removal makes room for many new keys, and locks one shard only.
 fn remove_the_fullest<K: Hash + Eq>(full_at: &mut HashMap<K, Nanos>) {

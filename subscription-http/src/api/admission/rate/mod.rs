@@ -144,12 +144,13 @@ impl<K: Hash + Eq + Clone> Limit<K> {
         let quota = quota?;
         let window = quota.window.min(WINDOW_MAX);
         let period = (window / quota.requests.get()).max(Duration::from_nanos(1));
-        // The quota is `None` only if the period is zero.
+        // `with_period` returns `None` only for a period of zero, and this period is at least 1 ns.
         let refill = governor::Quota::with_period(period)?.allow_burst(quota.requests);
         Some(Self { policy, quota, buckets: Buckets::new(refill, time.clone()) })
     }
 
-    /// The state of the limit after a token was requested of a bucket, or the refusal if the bucket has none.
+    /// The state of the limit after a token was taken from a bucket, or only looked for. `outcome` is the number of
+    /// tokens left, or the time until the bucket has a token again. In the second case the result is a refusal.
     fn status(&self, outcome: Result<u32, Duration>) -> Result<RateStatus, Refusal> {
         let Self { policy, quota, .. } = *self;
         outcome
@@ -241,21 +242,23 @@ impl Limiters {
 
     /// Refuses the refresh of a session that was refreshed too often.
     ///
-    /// This function counts nothing, because the refresh token is not verified yet. Otherwise anybody who knows the id
-    /// of a session could prevent its refresh.
+    /// This function counts nothing, because the refresh token is not verified yet. If it counted such requests,
+    /// anybody who knows the id of a session could use up its limit and so prevent its refresh.
     pub(crate) fn session(&self, session: Option<SessionId>) -> Result<(), Refusal> {
         look(self.refresh_session.as_ref(), session)
     }
 
     /// Counts the successful refresh of a session.
     pub(crate) fn refreshed(&self, session: SessionId) {
-        // Concurrent refreshes were all allowed, so the bucket may already be empty. This is not an error.
+        // Concurrent refreshes of a session are all allowed before any of them is counted. So the bucket may already be
+        // empty here. This is not an error.
         take(self.refresh_session.as_ref(), Some(session)).ok();
     }
 }
 
 impl Refusal {
-    /// This refusal, with a wait of at least `least` if it is by a rate limit.
+    /// If the reason of this refusal is a rate limit, extends its wait to at least `least`. Any other refusal is
+    /// returned unchanged.
     fn for_at_least(self, least: Duration) -> Self {
         let Self::RateLimited(status) = self else { return self };
         let wait = Some(status.wait.unwrap_or_default().max(least));

@@ -23,7 +23,7 @@ use crate::program::Failure;
 pub(crate) const DAYS: u32 = 730;
 const DAY: Duration = Duration::from_hours(24);
 
-/// The simulated time between two rounds of billing, each of which collects the payments.
+/// The simulated time from one round of billing to the next. Each round also collects the payments that are due.
 const ROUND: Duration = Duration::from_hours(6);
 
 /// A customer and their subscription.
@@ -69,7 +69,8 @@ impl Business {
                 let withdrawn = PlanChanges { is_active: Some(false), ..PlanChanges::default() };
                 self.service().update_plan(&plan.slug, withdrawn).await?;
             }
-            // More customers join each day: their total grows with the square of the days.
+            // More customers join on later days: `all` is the total on this day, and grows faster than the number of
+            // days.
             let days = u64::from(day + 1);
             let all = subscriptions * days * (days + 600) / u64::from(DAYS) / u64::from(DAYS + 600);
             let all = u32::try_from(all)?;

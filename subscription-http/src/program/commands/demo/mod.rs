@@ -75,8 +75,8 @@ pub(crate) async fn run(demo: Demo, settings: &Settings) -> Result<(), Failure> 
         "seed {seed}: {subscriptions} subscriptions from {from} to {to}, in {database:?}"
     ));
     let Listen(address) = settings.listen;
-    // With `--until`, the server needs a manual clock that starts at that time. At the present time, billing would
-    // execute all steps that became due since then.
+    // With `--until`, the server needs a manual clock that starts at that time. With the machine's clock, billing would
+    // execute all steps that became due between that time and now.
     let start =
         demo.until.map_or(String::new(), |until| format!(" and --clock manual --clock-at {until}"));
     print(&format!("\nStart the server with the same settings{start}."));
@@ -118,8 +118,8 @@ async fn fill(
     let billing = Billing::new(service, settings.billing.clone());
     let business = Business { clock, billing, auth, chance, customers, plans, payments };
     let filled = async {
-        // This first import of an empty file fails if the database is not empty. So the failure comes before the long
-        // simulation.
+        // This first transfer copies no records, because the temporary database is still empty. It fails if the
+        // database in `opened` is not empty, so that this failure comes before the long simulation.
         transfer(&store, folder, opened).await?;
         let bar = bar(None);
         bar.set_length(DAYS.into());
