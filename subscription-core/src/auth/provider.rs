@@ -42,7 +42,7 @@ pub struct OidcIdentities {
     flight: async_lock::Mutex<Flight>,
 }
 
-/// The fetch of the provider's keys that is in progress; `None` if there is no such fetch.
+/// The running request for the provider's keys; `None` while nothing is requested.
 ///
 /// The fetch outlives the caller that began it. Otherwise a caller that disconnects would cancel the fetch, and the
 /// other callers would have no keys until the next fetch is due. An attacker could repeat this.

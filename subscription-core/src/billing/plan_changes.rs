@@ -63,8 +63,8 @@ impl Billing {
     }
 
     /// Changes the plan, the billing cycle or the quantity of a subscription that the clock manages. Fails with
-    /// [`Conflict::QuoteChanged`] if the change has an [`AgreedQuote`] that is no longer valid, or if a subscriber
-    /// sends none.
+    /// [`Conflict::QuoteChanged`] if the [`AgreedQuote`] of the change has expired or differs from the present quote,
+    /// or if a subscriber sends the change without an [`AgreedQuote`].
     pub async fn change_plan(
         &self,
         id: SubscriptionId,

@@ -81,8 +81,8 @@ impl Subscriptions {
 /// The monthly amounts that were paid for a subscription.
 #[derive(Debug)]
 struct Paid {
-    /// Of the months before the first stored month, the end of the earliest month whose end a payment covers, in
-    /// microseconds; `i64::MAX` if there is no such month.
+    /// The end of the earliest month before the first stored month that has a payment whose period contains this end,
+    /// in microseconds. `i64::MAX` if all such payments are of later months.
     earliest: i64,
     shares: Vec<Share>,
     /// The months whose ends are covered by the payments that were read backwards from the newest: one bit for each

@@ -78,8 +78,8 @@ pub struct PaymentReport<'r> {
     pub before: &'r Payment,
     /// The payment after the update.
     pub after: Payment,
-    /// The time of the next attempt that was sent with a failure. If absent, the schedule of retries decides; if null,
-    /// there is no further attempt.
+    /// The time of the next attempt, as the report of a failure has it. If it is absent, the schedule of retries
+    /// decides. If it is null, the payment is not tried again.
     pub next_attempt_at: Field<Timestamp>,
 }
 

@@ -23,7 +23,7 @@ pub struct Document {
     pub version: Version,
     /// The id of the record that the document belongs to, for lists by owner; `None` if there is no owner.
     pub owner: Option<Uuid>,
-    /// A text by which lists select documents, such as a state or a group; `None` if there is no label.
+    /// A text by which lists select documents, such as a state or a group; `None` for a document without a label.
     pub label: Option<Label>,
     /// The time at which work on the document is due, for lists by due time; `None` if no work is due.
     pub due_at: Option<Timestamp>,

@@ -92,7 +92,8 @@ impl<'a> Observation<'a> {
 /// One try of an observation.
 #[derive(Debug)]
 pub(crate) struct Attempt {
-    /// The link of the object to our record, as it was read before the object was fetched; `None` if there was no link.
+    /// The link of the object to our record. It is read before the object is fetched. `None` if the object was not
+    /// linked then.
     pub(crate) link: Option<Stored<Link>>,
     pub(crate) now: Timestamp,
     pub(crate) read_order: ReadOrder,

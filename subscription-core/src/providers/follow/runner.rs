@@ -252,7 +252,7 @@ impl Providers {
         Ok(())
     }
 
-    /// The due time of the first event that is due after `now`; `None` if there is no such event.
+    /// The time after `now` at which the next event is due; `None` if nothing is due later.
     async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, Error> {
         // `~` sorts after every id, because ids are UUIDs.
         let last = "~".parse().map_err(|_| Error::WrongPosition)?;

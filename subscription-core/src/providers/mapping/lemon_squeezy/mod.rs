@@ -151,7 +151,8 @@ fn pause(from: &JsonPath<'_>) -> Result<(SubscriptionStatus, Option<Timestamp>),
     Ok((status, from.field("resumes_at").optional(JsonPath::parsed)?))
 }
 
-/// The quantity of an item. The quantity is 1 if there is no item, as in a trial, or if the item is billed by usage.
+/// The quantity of an item: 1 for an item that is billed by usage, and for a subscription without items (as in a
+/// trial).
 fn quantity(item: &JsonPath<'_>) -> Result<Quantity, Unmapped> {
     let quantity = item.field("quantity");
     let by_usage = item.field("is_usage_based").flag().unwrap_or(false);

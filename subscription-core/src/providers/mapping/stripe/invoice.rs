@@ -124,8 +124,8 @@ struct Entry<'a> {
     charge: Option<JsonPath<'a>>,
 }
 
-/// The payments in the list of an invoice. In API versions before 2025-03-31 there is no list: then the result is the
-/// payment that the invoice itself names, if it names one.
+/// The payments of an invoice, from its list of payments. Before API version 2025-03-31 an invoice has no such list,
+/// and names at most one payment: the result is then that payment.
 fn entries<'a>(root: &JsonPath<'a>) -> Result<Vec<Entry<'a>>, Unmapped> {
     let list = root.field("payments");
     let read =
