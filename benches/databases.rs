@@ -70,7 +70,7 @@ fn one() -> ChangeSet {
         subject: Subject::Subscription(id),
         version: Version::FIRST,
         change: Change::Created,
-        actor: Some(Actor::Library),
+        actor: Actor::Library,
     };
     ChangeSet { writes: vec![Record::from(made)], events: vec![event], ..ChangeSet::default() }
 }
@@ -140,7 +140,8 @@ async fn sqlite() {
 }
 
 const COLUMNS: &str = "id, user_id, subscription_plan_id, external_subscription_id, billing_cycle, \
-    status, is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, blocked, anchor_at";
+    status, is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, blocked, anchor_at, \
+    managed_by, quantity, access_phase";
 
 /// The same rows as [`one`] writes, with ids that rise as ours do.
 fn insert_script() -> String {
@@ -149,10 +150,10 @@ fn insert_script() -> String {
     format!(
         "WITH made AS (INSERT INTO subscriptions ({columns}) VALUES ({id}, gen_random_uuid(), \
          gen_random_uuid(), NULL, 'monthly', 'active', true, now() + interval '1 month', now(), NULL, \
-         now(), now(), 1, false, NULL) RETURNING id), \
-         told AS (INSERT INTO events (id, at, subject, version, change) SELECT id, now(), \
+         now(), now(), 1, false, NULL, 'caller', 1, 3) RETURNING id), \
+         told AS (INSERT INTO events (id, at, subject, version, change, actor) SELECT id, now(), \
          '{{\"kind\":\"subscription\",\"id\":\"01933b6e-7a5c-7cc0-8f3e-2d9c5b1a4e77\"}}'::jsonb, 1, \
-         '{{\"change\":\"created\"}}'::jsonb FROM made) SELECT 1;\n"
+         '{{\"change\":\"created\"}}'::jsonb, 'library' FROM made) SELECT 1;\n"
     )
 }
 
@@ -188,7 +189,7 @@ fn renewal_script() -> String {
     format!(
         "\\set n random(1, {SUBSCRIPTIONS})\n\
          WITH renewed AS (UPDATE subscriptions SET renews_at = renews_at + interval '1 month', \
-         updated_at = now(), version = version + 1, access_phase = 0 \
+         updated_at = now(), version = version + 1, access_phase = 3 \
          WHERE id = lpad(to_hex(:n::bigint), 32, '0')::uuid RETURNING id, version), \
          paid AS (INSERT INTO payments (id, subscription_id, amount, currency, status, created_at, \
          updated_at, version, settled) \
@@ -216,7 +217,7 @@ fn renew(subscription: &mut Subscription) -> ChangeSet {
         subject,
         version: subscription.version,
         change: Change::Created,
-        actor: Some(Actor::Clock),
+        actor: Actor::Clock,
     });
     let writes = vec![Record::from(subscription.clone()), Record::from(paid)];
     ChangeSet { writes, events: events.into(), ..ChangeSet::default() }
@@ -231,7 +232,7 @@ async fn renewals(cluster: &Cluster) {
         &format!(
             "INSERT INTO subscriptions ({COLUMNS}) SELECT lpad(to_hex(n), 32, '0')::uuid, \
              gen_random_uuid(), gen_random_uuid(), NULL, 'monthly', 'active', true, now(), now(), NULL, \
-             now(), now(), 1, false, NULL FROM generate_series(1, {SUBSCRIPTIONS}) AS n \
+             now(), now(), 1, false, NULL, 'caller', 1, 3 FROM generate_series(1, {SUBSCRIPTIONS}) AS n \
              ON CONFLICT DO NOTHING"
         ),
     );

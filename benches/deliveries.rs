@@ -28,7 +28,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use subscription_core::auth::ServerKeys;
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{ChangeSet, FeedSignal, PostgresOptions, Record, SqliteOptions};
 use subscription_core::webhooks::{AddressRules, FirstEvent, NewEndpoint, SenderSignals, Webhooks};
 use subscription_core::{
@@ -301,7 +301,7 @@ fn event(plan: &Plan) -> Event {
         subject: Subject::Plan(plan.id),
         version: plan.version,
         change: Change::Created,
-        actor: None,
+        actor: Actor::Library,
     }
 }
 

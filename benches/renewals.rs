@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use renewals_parts::Served;
 use sqlx::{Connection as _, PgConnection};
 use subscription_core::billing::{Billing, Policy};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, DuePayments, PageLimit, PaymentQuery, PostgresOptions, Record, SqliteOptions,
 };
@@ -296,7 +296,7 @@ fn copy_of(template: &Subscription, at: Timestamp) -> ChangeSet {
         subject: Subject::Subscription(id),
         version: template.version,
         change: Change::Created,
-        actor: None,
+        actor: Actor::Library,
     };
     let (created_at, updated_at) = (at, at);
     let copy = Subscription { id, user_id, created_at, updated_at, ..template.clone() };

@@ -2516,8 +2516,8 @@ export interface components {
             };
             /** @description The version of the record after the change. */
             version: components["schemas"]["Version"];
-            /** @description The author of the change: `client:<id>`, `user:<uuid>`, `clock` (this service itself, when the change was due), `provider:<source>` (a payment provider), `command` (a command of an operator, or the settings file) or `library` (a program that embeds this service as a library). Null for events of early releases. */
-            actor: string | null;
+            /** @description The author of the change: `client:<id>`, `user:<uuid>`, `clock` (this service itself, when the change was due), `provider:<source>` (a payment provider), `command` (a command of an operator, or the settings file) or `library` (a program that embeds this service as a library). */
+            actor: string;
             /** @description The details of the change; `{}` if there are none. */
             change: {
                 /** @description If the type of the event ends in `.status_changed`: the previous status. */

@@ -33,9 +33,8 @@ pub struct Event {
     /// The change of the record.
     #[serde(flatten)]
     pub change: Change,
-    /// The actor that made the change; `None` only for events of old releases, which did not store the actor.
-    #[serde(default)]
-    pub actor: Option<Actor>,
+    /// The actor that made the change.
+    pub actor: Actor,
 }
 
 impl Event {
@@ -162,8 +161,7 @@ pub enum Change {
     Created,
     /// The record was changed, and its status stayed the same.
     Updated {
-        /// The fields that changed; empty for events of old releases, which did not store the fields.
-        #[serde(default)]
+        /// The fields that changed.
         fields: ChangedFields,
     },
     /// A subscription's status changed, and perhaps other fields with it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, EventQuery, PageLimit, PostgresOptions, Record, SqliteOptions,
 };
@@ -38,7 +38,7 @@ fn writing(plan: &Plan, change: Change) -> ChangeSet {
         subject: Subject::Plan(plan.id),
         version: plan.version,
         change,
-        actor: None,
+        actor: Actor::Library,
     };
     let writes = vec![Record::from(plan.clone())];
     ChangeSet { writes, events: vec![event], ..ChangeSet::default() }

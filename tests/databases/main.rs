@@ -8,13 +8,12 @@ mod contention;
 mod feed;
 mod folder;
 mod lives;
+mod migrations;
 mod plan_use;
 mod postgres;
 mod records;
-mod rolling;
 mod sqlite;
 mod transfer;
-mod upgrades;
 
 use test_support::{cluster, needs};
 
@@ -31,8 +30,7 @@ fn main() {
             vec![
                 sqlite::trials(),
                 transfer::trials(),
-                upgrades::trials(),
-                rolling::trials(),
+                migrations::trials(),
                 contention::trials(),
                 combinations::trials(),
                 plan_use::trials(),
@@ -45,8 +43,7 @@ fn main() {
             vec![
                 postgres::trials(),
                 transfer::trials_with_a_server(),
-                upgrades::trials_with_a_server(),
-                rolling::trials_with_a_server(),
+                migrations::trials_with_a_server(),
                 contention::trials_with_a_server(),
                 combinations::trials_with_a_server(),
                 plan_use::trials_with_a_server(),

@@ -326,7 +326,7 @@ impl SubscriptionService {
         at: Timestamp,
     ) -> Result<Event, Error> {
         let id = EventId::new(at, self.randomness())?;
-        let actor = Some(self.actor.clone());
+        let actor = self.actor.clone();
         Ok(Event { id, at, subject, version, change, actor })
     }
 

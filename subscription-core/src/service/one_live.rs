@@ -133,8 +133,8 @@ impl SubscriptionService {
         let next = &mut outcome.subscription;
         match self.store().get_as::<Plan>(&to_plan).await? {
             Some(plan) => drop(self.claim_live_key_if_free(next, &plan, with, now).await?),
-            // The previous release, which may run on the same database, ignores scheduled changes when it deletes a
-            // plan. So the plan may not exist.
+            // A guard protects scheduled plans, so only a change of the tables by hand leads here. The change was agreed
+            // to, and happens.
             None => next.live_key = None,
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(super) struct ShownEvent<'p> {
     name: String,
     subject: &'p Subject,
     version: Version,
-    actor: Option<&'p Actor>,
+    actor: &'p Actor,
     change: Value,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn shown(recorded: &RecordedEvent) -> Result<ShownEvent<'_>, ApiError
         name: event.name(),
         subject: &event.subject,
         version: event.version,
-        actor: event.actor.as_ref(),
+        actor: &event.actor,
         change,
     })
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::json;
 use subscription_core::billing::{Billing, Policy};
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::{
     ChangeSet, DueSubscriptions, PageLimit, PaymentQuery, PostgresOptions, Record, StoreExt as _,
 };
@@ -134,7 +134,7 @@ impl Template {
             subject: Subject::Subscription(id),
             version: copy.version,
             change: Change::Created,
-            actor: None,
+            actor: Actor::Library,
         };
         let writes = vec![Record::from(copy)];
         (id, ChangeSet { writes, events: vec![event], ..ChangeSet::default() })

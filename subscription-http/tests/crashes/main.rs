@@ -19,7 +19,6 @@ mod ledger;
 mod load;
 mod outages;
 mod providers;
-mod rolling;
 mod running;
 mod stops;
 mod webhooks;
@@ -64,7 +63,6 @@ fn main() {
                 providers::trials_with_postgres(),
                 webhooks::trials_with_postgres(),
                 stops::trials_with_postgres(),
-                rolling::trials(),
             ],
         ),
     ];

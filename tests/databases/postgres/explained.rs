@@ -212,28 +212,31 @@ fn rows() -> u64 {
 
 /// Rows of every other table. The number of [`rows`] stands in place of 100000.
 const OTHERS: [&str; 9] = [
-    "INSERT INTO plans SELECT gen_random_uuid(), 'plan ' || n, 'product ' || n % 5000, '[]', 'plan-' || n, n, \
+    "INSERT INTO plans (id, name, product_id, variants, slug, price, href, billing_cycle, description, node_quota, \
+     features, most_popular, tier, is_active, created_at, updated_at, version) SELECT gen_random_uuid(), 'plan ' || n, 'product ' || n % 5000, '[]', 'plan-' || n, n, \
      NULL, 'monthly', '', 0, '', false, n % 10000, true, now(), now(), 1 FROM generate_series(1, 20000) n",
-    "INSERT INTO payments SELECT gen_random_uuid(), ('00000000-0000-7000-8000-' || lpad((n % 1000)::text, 12, \
+    "INSERT INTO payments (id, subscription_id, amount, currency, external_payment_id, status, created_at, updated_at, \
+     version, settled) SELECT gen_random_uuid(), ('00000000-0000-7000-8000-' || lpad((n % 1000)::text, 12, \
      '0'))::uuid, n, 'EUR', 'pay-' || n, 'paid', now(), now(), 1, true FROM generate_series(1, 100000) n",
     "INSERT INTO payments (id, subscription_id, amount, currency, status, created_at, updated_at, version, \
      settled, due_at, next_attempt_at, whole_period) SELECT gen_random_uuid(), gen_random_uuid(), n, 'EUR', CASE \
      n % 3 WHEN 0 THEN 'pending' WHEN 1 THEN 'failed' ELSE 'processing' END, now(), now(), 1, false, now() - n * interval '1 second', \
      now() - n * interval '1 second', now() FROM generate_series(1, 100000) n",
     "INSERT INTO subscriptions (id, user_id, subscription_plan_id, billing_cycle, status, is_active, starts_at, \
-     created_at, updated_at, version, blocked, managed_by, live_key, next_action_at, scheduled_plan_id) SELECT \
+     created_at, updated_at, version, blocked, managed_by, quantity, access_phase, live_key, next_action_at, \
+     scheduled_plan_id) SELECT \
      gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'monthly', 'active', true, now(), now(), now(), 1, \
-     false, 'clock', 'key-' || n, now() - n * interval '1 second', gen_random_uuid() FROM generate_series(1, 100000) n",
+     false, 'clock', 1, 3, 'key-' || n, now() - n * interval '1 second', gen_random_uuid() FROM generate_series(1, 100000) n",
     "INSERT INTO users SELECT gen_random_uuid(), 'issuer', 'subject ' || n, n || '@example.com', \
      n || '@example.com', false, now(), now(), 1 FROM generate_series(1, 100000) n",
     "INSERT INTO sessions SELECT gen_random_uuid(), gen_random_uuid(), 'web', 'issuer', '', 1, '', 1, now(), \
      false, now(), now(), now(), now(), NULL, NULL, NULL, NULL, now(), now(), 1, \
      now() + n * interval '1 second' FROM generate_series(1, 100000) n",
-    "INSERT INTO answers SELECT 'create_subscription', 'web', 'key-' || n, 1, '', '{}', \
+    "INSERT INTO answers (operation, client, request_key, version, fingerprint, answer, expires_at) SELECT 'create_subscription', 'web', 'key-' || n, 1, '', '{}', \
      now() + n * interval '1 second' FROM generate_series(1, 100000) n",
-    "INSERT INTO events (id, at, subject, version, change, sequence) SELECT gen_random_uuid(), now(), \
+    "INSERT INTO events (id, at, subject, version, change, actor, sequence) SELECT gen_random_uuid(), now(), \
      jsonb_build_object('kind', 'plan', 'id', '00000000-0000-0000-0000-' || lpad((n % 9000)::text, 12, '0')), 1, \
-     '{\"change\": \"created\"}', nextval('feed') FROM generate_series(1, 100000) n",
+     '{\"change\": \"created\"}', 'library', nextval('feed') FROM generate_series(1, 100000) n",
     "INSERT INTO documents SELECT CASE WHEN n % 2 = 0 THEN 'notes' ELSE 'others' END, 'note-' || n, 1, \
      gen_random_uuid(), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'done' END, now() + n * interval '1 second', \
      '{}' FROM generate_series(1, 100000) n",

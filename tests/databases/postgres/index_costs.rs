@@ -56,7 +56,7 @@ async fn create(store: &PostgresStore, plan: &Plan, user: &User, is_user_guarded
         subject: Subject::Subscription(id),
         version: Version::FIRST,
         change: Change::Created,
-        actor: Some(Actor::Library),
+        actor: Actor::Library,
     };
     let mut guards = vec![Guard::Unchanged { key: Key::Plan(plan.id), version: plan.version }];
     if is_user_guarded {

@@ -10,7 +10,7 @@ use test_support::trials;
 use test_support::trials::Trial;
 use tokio::sync::oneshot;
 
-use crate::upgrades::fixture;
+use crate::migrations::SERVES;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
@@ -21,14 +21,15 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// A server with the tables of an earlier release, and a session that reads them as a backup does.
-async fn backed_up() -> (Cluster, PgConnection) {
+/// A server with the tables of this release, the options to open it with the next one, and a session that reads the
+/// tables as a backup does.
+async fn backed_up() -> (Cluster, PostgresOptions, PgConnection) {
     let cluster = Cluster::start(false).unwrap();
+    let options = PostgresOptions::url(&cluster.url()).unwrap();
+    options.clone().open().await.unwrap().close().await;
     let mut backup = PgConnection::connect(&cluster.url()).await.unwrap();
-    say(&mut backup, &fixture("0006.postgres.sql")).await;
-    say(&mut backup, "RESET ALL; BEGIN; LOCK TABLE plans, subscriptions IN ACCESS SHARE MODE")
-        .await;
-    (cluster, backup)
+    say(&mut backup, "BEGIN; LOCK TABLE plans, subscriptions IN ACCESS SHARE MODE").await;
+    (cluster, options.next_migration(SERVES.0, SERVES.1), backup)
 }
 
 async fn say(connection: &mut PgConnection, text: &str) {
@@ -46,8 +47,7 @@ async fn awaited(backup: &mut PgConnection) {
 }
 
 async fn requests_go_on_while_a_migration_waits_for_a_backup() {
-    let (cluster, mut backup) = backed_up().await;
-    let options = PostgresOptions::url(&cluster.url()).unwrap();
+    let (cluster, options, mut backup) = backed_up().await;
     let mut running = PgConnection::connect(&cluster.url()).await.unwrap();
 
     let opened = tokio::spawn(options.clone().open());
@@ -67,8 +67,7 @@ async fn requests_go_on_while_a_migration_waits_for_a_backup() {
 
 /// As one that is paused does, or whose machine is: its connection stays open, and it sends nothing.
 async fn a_process_that_freezes_while_it_migrates_lets_others_migrate() {
-    let (cluster, mut backup) = backed_up().await;
-    let options = PostgresOptions::url(&cluster.url()).unwrap();
+    let (_cluster, options, mut backup) = backed_up().await;
     let (freeze, must_freeze) = oneshot::channel::<()>();
     let (tell, is_frozen) = oneshot::channel::<()>();
     let (end, ended) = mpsc::channel::<()>();

@@ -181,8 +181,8 @@ async fn events_of_a_record_are_found_by_an_index() {
     let store = SqliteOptions::file(&file).relaxed().open().await.unwrap();
     let mut outsider: SqliteConnection =
         SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let insert = "INSERT INTO events (id, at, subject, version, change) VALUES (zeroblob(16), 0, \
-                '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}')";
+    let insert = "INSERT INTO events (id, at, subject, version, change, actor) VALUES (zeroblob(16), 0, \
+                '{\"kind\":\"plan\",\"id\":\"00000000-0000-0000-0000-000000000000\"}', 1, '{\"change\":\"created\"}', 'library')";
     sqlx::raw_sql(insert).execute(&mut outsider).await.unwrap();
     let (overheard, _listening) = Overheard::begin();
     let all = EventQuery::after(0, PageLimit::MAX);

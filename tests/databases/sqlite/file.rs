@@ -2,14 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use subscription_core::accounts::Client;
 use subscription_core::plans::Plan;
 use subscription_core::store::StoreExt as _;
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Executor as _, SqliteConnection};
 use subscription_core::Store as _;
-use subscription_core::auth::Scope;
 use subscription_core::store::{ChangeSet, OpenError, SqliteOptions, StoreError};
 use test_support::trials;
 use test_support::trials::Trial;
@@ -25,7 +21,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         a_file_that_was_removed_takes_no_writes_until_it_is_back,
         a_file_that_was_replaced_takes_no_writes,
         a_file_that_cannot_be_opened_leaves_none_behind,
-        a_client_with_the_scope_that_is_no_more_is_read_without_it,
     ]
 }
 
@@ -121,18 +116,4 @@ async fn a_file_that_cannot_be_opened_leaves_none_behind() {
 
     assert!(matches!(refused, OpenError::Database(_) | OpenError::Migration(_)), "{refused:?}");
     assert_eq!(files(&folder), ["store.db-wal"]);
-}
-
-async fn a_client_with_the_scope_that_is_no_more_is_read_without_it() {
-    let file = folder().join("store.db");
-    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
-    let mut other: SqliteConnection =
-        SqliteConnectOptions::new().filename(&file).connect().await.unwrap();
-    let text = "INSERT INTO clients (id, name, kind, scopes, keys, created_at, updated_at, version) \
-                VALUES ('old', 'Old', 'confidential', '[\"admin\",\"plans:read\"]', '[]', 0, 0, 1)";
-    other.execute(text).await.unwrap();
-
-    let client = store.get_as::<Client>(&"old".parse().unwrap()).await.unwrap().unwrap();
-
-    assert_eq!(client.scopes, [Scope::PlansRead].into());
 }

@@ -49,7 +49,7 @@ fn told(plan: &Plan) -> ChangeSet {
         subject: Subject::Plan(plan.id),
         version: plan.version,
         change: Change::Created,
-        actor: Some(Actor::Library),
+        actor: Actor::Library,
     };
     let writes = vec![Record::from(plan.clone())];
     ChangeSet { writes, events: vec![event], ..ChangeSet::default() }
@@ -243,7 +243,7 @@ async fn a_new_period_with_other_changes_is_written_whole() {
             subject: Subject::Subscription(subscription.id),
             version: subscription.version,
             change: Change::PeriodStarted { period_start: now, period_end: None },
-            actor: Some(Actor::Clock),
+            actor: Actor::Clock,
         };
         let writes = vec![Record::from(subscription.clone())];
         ChangeSet { writes, events: vec![event], ..ChangeSet::default() }

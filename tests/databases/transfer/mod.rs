@@ -15,8 +15,10 @@ use subscription_core::store::transfer::{Counts, ImportOptions, Progress, Transf
 use subscription_core::store::{ChangeSet, PostgresStore, Record, SqliteStore};
 use test_support::trials::Trial;
 
+pub(crate) use self::sample_records::SampleRecords;
+
 /// A store that files come from and go to.
-trait Movable: Store + Sized {
+pub(crate) trait Movable: Store + Sized {
     async fn write(&self, progress: impl FnMut(Progress) + Send) -> Result<Vec<u8>, TransferError>;
 
     async fn read(

@@ -42,14 +42,14 @@ const TEXTS: [&str; 7] =
     ["a", "Größe", r#"a "quote" and a \ "#, "日本 語", "🏠 moving", "\u{2028}x", r"\u0041 {} </b>"];
 
 /// Makes records by chance. The seed repeats them.
-pub(super) struct SampleRecords {
+pub(crate) struct SampleRecords {
     random: SeededRandomness,
     made: u64,
 }
 
 impl SampleRecords {
     /// Of the seed to repeat, or one that nobody has tried yet.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { random: SeededRandomness::new(test_support::seed::seed()), made: 0 }
     }
 
@@ -60,7 +60,7 @@ impl SampleRecords {
     }
 
     /// Fills a store with this many sets of one record of each kind, and changes some again.
-    pub(super) async fn fill(&mut self, store: &impl Store, sets: usize) {
+    pub(crate) async fn fill(&mut self, store: &impl Store, sets: usize) {
         let mut left = sets;
         while left > 0 {
             let some = left.min(100);
@@ -123,7 +123,7 @@ impl SampleRecords {
         let (at, version) = (self.time(), write.version());
         let id = EventId::new(at, &self.random).unwrap();
         let client = Actor::Client("a-shop".parse().unwrap());
-        let actor = self.pick([None, Some(Actor::Command), Some(client)]);
+        let actor = self.pick([Actor::Library, Actor::Command, client]);
         Some(Event { id, at, subject, version, change, actor })
     }
 

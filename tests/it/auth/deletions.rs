@@ -285,7 +285,7 @@ async fn an_account_that_is_being_deleted_says_so() {
     assert!(auth.sign_up(world.person("ada")).await.is_ok());
 }
 
-/// As earlier versions left them: closing, and some without a session to repeat the deletion with.
+/// Closing, and some without a session to repeat the deletion with.
 #[tokio::test]
 async fn accounts_that_were_left_half_deleted_are_finished_by_upkeep() {
     let account = Account::with(5, SpyStore::new(Hesitant) as _).await;

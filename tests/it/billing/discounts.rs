@@ -361,7 +361,7 @@ fn a_quote_says_what_becomes_of_it() {
     assert_eq!(lines, [LineKind::Change, LineKind::Discount, LineKind::Unused]);
 }
 
-/// The JSON of the input is its fingerprint under an idempotency key: a repeated request may meet the release before.
+/// The JSON of the input is its fingerprint under an idempotency key: a field that is not sent must not change it.
 #[test]
 fn an_input_without_a_discount_has_the_fingerprint_that_it_had() {
     let plan = test_support::billing::life::plan(of("monthly"), None).id;

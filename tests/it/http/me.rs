@@ -145,7 +145,7 @@ async fn a_person_cancels_and_resumes_and_is_the_actor() {
     assert_eq!((twice.status, twice.body), (200, resumed.body));
     let events = service.events(0, PageLimit::MAX).await.unwrap();
     let actors = events.iter().skip(before).map(|recorded| {
-        let actor = recorded.event.actor.as_ref().unwrap();
+        let actor = &recorded.event.actor;
         format!("{} by {actor}", recorded.event.name())
     });
     let changed = format!("subscription.status_changed by user:{}", ann.id);

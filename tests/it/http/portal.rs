@@ -99,7 +99,7 @@ async fn a_person_sees_the_same_by_link_as_by_session_and_is_the_actor_of_change
     }
     let events = world.auth.service.events(0, PageLimit::MAX).await.unwrap();
     let actors = events.iter().rev().take(2).map(|recorded| {
-        let actor = recorded.event.actor.as_ref().unwrap();
+        let actor = &recorded.event.actor;
         format!("{} by {actor}", recorded.event.name())
     });
     let changed = format!("subscription.status_changed by user:{}", ann.id);

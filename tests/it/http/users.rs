@@ -171,7 +171,7 @@ async fn revoking_ends_every_session_once_and_names_the_client() {
     assert_eq!((again.status, again.text()), (200, r#"{"revoked":0}"#));
     assert_eq!(told.len(), 3, "two sessions and their user: {told:?}");
     let server = Actor::Client("server".parse().unwrap());
-    assert!(told.iter().all(|recorded| recorded.event.actor == Some(server.clone())), "{told:?}");
+    assert!(told.iter().all(|recorded| recorded.event.actor == server), "{told:?}");
     assert_eq!(feed().await.len(), before + told.len(), "the second call changed nothing");
     let refused = world.person("GET", "/authentication/tokens", &ann.bearer).await;
     assert_eq!(refused.problem(), problem(401, "session_revoked"));

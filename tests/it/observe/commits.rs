@@ -132,7 +132,7 @@ async fn a_subscription_its_payments_and_documents_are_one_commit_with_an_event_
     let names: Vec<_> = events.iter().map(|it| it.event.name()).collect();
     let expected = ["plan.created", "subscription.created", "payment.created", "payment.created"];
     assert_eq!(names, expected);
-    let actor = Some(Actor::Provider(of("shop")));
+    let actor = Actor::Provider(of("shop"));
     assert!(events[1..].iter().all(|it| it.event.actor == actor));
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use subscription_core::events::{Change, Event, Subject};
+use subscription_core::events::{Actor, Change, Event, Subject};
 use subscription_core::store::conformance::at_version;
 use subscription_core::store::{
     CacheInvalidator, CachedStore, ChangeSet, EventPage, EventQuery, FeedSignal, Key, Page, Query,
@@ -83,7 +83,7 @@ fn writing(write: Record, with_event: bool) -> ChangeSet {
         subject: Subject::Plan(plan.id),
         version: Version::FIRST,
         change: Change::Created,
-        actor: None,
+        actor: Actor::Library,
     };
     let events = if with_event { vec![event] } else { Vec::new() };
     ChangeSet { events, writes: vec![write], ..ChangeSet::default() }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
-use subscription_core::events::{Change, Event, RecordedEvent, Subject};
+use subscription_core::events::{Actor, Change, Event, RecordedEvent, Subject};
 use subscription_core::webhooks::{End, Offered, Window};
 use test_support::service_world::at;
 use uuid::Uuid;
@@ -24,7 +24,7 @@ fn event(sequence: u64, record: u8) -> Arc<RecordedEvent> {
         subject: subject(record),
         version: serde_json::from_value(sequence.into()).unwrap(),
         change: Change::Created,
-        actor: None,
+        actor: Actor::Library,
     };
     Arc::new(RecordedEvent { sequence, event })
 }

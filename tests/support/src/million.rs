@@ -39,14 +39,14 @@ pub fn row(id: &str, user: &str, plan: &str, time: fn(&str) -> String) -> String
          CASE WHEN {is_over} THEN {ended} WHEN n * 7919 % 64 < 10 THEN {ending} END, \
          {created}, {created}, 1, n % 97 = 0, NULL, \
          CASE WHEN {is_over} AND n % 1000 <> 0 THEN 2 \
-         WHEN n * 7919 % 64 BETWEEN 42 AND 47 AND n % 50 = 1 THEN 0 ELSE 3 END"
+         WHEN n * 7919 % 64 BETWEEN 42 AND 47 AND n % 50 = 1 THEN 0 ELSE 3 END, 'caller', 1"
     )
 }
 
 /// The columns of [`row`].
 pub const COLUMNS: &str = "id, user_id, subscription_plan_id, external_subscription_id, \
     billing_cycle, status, is_active, renews_at, starts_at, ends_at, created_at, updated_at, version, \
-    blocked, anchor_at, access_phase";
+    blocked, anchor_at, access_phase, managed_by, quantity";
 
 /// The id of subscription `n`.
 pub fn id(n: u64) -> Uuid {

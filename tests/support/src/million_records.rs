@@ -153,7 +153,7 @@ fn new(nth: u64) -> ChangeSet {
         subject: Subject::Subscription(made.id),
         version: Version::FIRST,
         change: Change::Created,
-        actor: Some(Actor::Library),
+        actor: Actor::Library,
     };
     let (writes, events) = (vec![Record::from(made)], vec![event]);
     ChangeSet { writes, events, ..ChangeSet::default() }

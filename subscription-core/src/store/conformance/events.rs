@@ -74,14 +74,12 @@ pub async fn every_field_of_an_event_reads_back(store: Arc<dyn Store>) {
         Change::Deleted,
     ];
     let actors = [
-        Some(Actor::Client(parsed("a-client-0"))),
-        Some(Actor::User(account(1).id)),
-        Some(Actor::Clock),
-        Some(Actor::Provider(parsed("provider"))),
-        Some(Actor::Command),
-        Some(Actor::Library),
-        // An event as it was written by a release that stored no actors.
-        None,
+        Actor::Client(parsed("a-client-0")),
+        Actor::User(account(1).id),
+        Actor::Clock,
+        Actor::Provider(parsed("provider")),
+        Actor::Command,
+        Actor::Library,
     ];
     let times = [Timestamp::MIN, parsed("2024-02-29T23:59:59.999999Z"), Timestamp::MAX];
     let events: Vec<_> = subjects

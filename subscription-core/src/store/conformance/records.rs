@@ -288,7 +288,7 @@ pub(super) fn event(n: u64) -> Event {
         subject: Subject::Plan(plan(n).id),
         version: Version::FIRST,
         change: Change::Created,
-        actor: Some(Actor::Library),
+        actor: Actor::Library,
     }
 }
 

@@ -4,8 +4,7 @@
 //! before the start of the subscription, to 3 between its start and its end, and to 4 after its end. Before a list by
 //! access, `access_phase` is set to 1 if the start has passed since the write, and to 2 if the end has passed. The
 //! column `access_changes_at` has the time at which the class should change next, `access_changed_at` the time of the
-//! last change since the write. The previous release always writes 0, so its records are moved like subscriptions that
-//! wait for their start.
+//! last change since the write: so a write that needs no move adds nothing to its index.
 
 use std::sync::LazyLock;
 

@@ -75,13 +75,11 @@ one_column! {
     Option<Box<BillingState>>, Option<Box<RequestedPayment>> => |part, cells|
         Value::Text(part.as_ref().map(|part| serde_json::to_string(part).unwrap_or_default())),
         Ok(cells.text_or_null()?.map(|text| serde_json::from_str(&text)).transpose()?);
-    // Earlier releases had the scope `admin`, which no endpoint required. It is left out, and the client loses nothing.
     BTreeSet<Scope> => |scopes, cells|
         Value::json(&scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>()),
         {
             let scopes: Vec<String> = cells.json()?;
-            let known = scopes.iter().filter(|scope| *scope != "admin");
-            Ok(known.map(|scope| scope.parse()).collect::<Result<_, _>>()?)
+            Ok(scopes.iter().map(|scope| scope.parse()).collect::<Result<_, _>>()?)
         };
     Vec<ClientKey> => |keys, cells|
         Value::json(&keys.iter().cloned().map(StoredKey).collect::<Vec<_>>()),
@@ -232,23 +230,15 @@ impl Field for IdempotencyResult {
 
     fn read(cells: &mut Cells<'_>) -> Result<Self, Cause> {
         let stored = cells.json()?;
-        let text: Option<Metadata> = Field::read(cells)?;
-        // The previous release writes only the column of the record. Then the column of the metadata may still have the
-        // metadata of an earlier record of the same key. So its text is used only if the JSON of the record has
-        // metadata too.
-        let metadata = |shown: Option<Metadata>| shown.and(text);
+        let metadata: Option<Metadata> = Field::read(cells)?;
         Ok(match stored {
-            StoredResult::Plan(plan) => {
-                Self::Plan(Plan { metadata: metadata(plan.metadata), ..plan }.into())
-            }
+            StoredResult::Plan(plan) => Self::Plan(Plan { metadata, ..plan }.into()),
             StoredResult::Subscription { shown, blocked, anchor_at, billing, live_key } => {
-                let metadata = metadata(shown.metadata);
                 let hidden =
                     Subscription { metadata, blocked, anchor_at, billing, live_key, ..shown };
                 Self::Subscription(hidden.into())
             }
             StoredResult::Payment { shown, settled, asked } => {
-                let metadata = metadata(shown.metadata);
                 Self::Payment(Payment { metadata, settled, asked, ..shown }.into())
             }
         })
@@ -276,16 +266,15 @@ enum StoredResult {
         shown: Subscription,
         blocked: bool,
         anchor_at: Option<Timestamp>,
-        // The previous release does not write the fields below.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         billing: Option<Box<BillingState>>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         live_key: Option<Box<str>>,
     },
     Payment {
         shown: Payment,
         settled: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         asked: Option<Box<RequestedPayment>>,
     },
 }

@@ -30,7 +30,7 @@ macro_rules! record {
         $record:ident: $static:ident = $name:literal, key $key:literal
         { $($field:ident $([$($column:ident),+])?),+ $(,)? }
         $(and [$($derived:ident),+])?
-        $(, defaults [$($default:expr),+ $(,)?])? $(, unique [$($unique:expr),+ $(,)?])?
+        $(, unique [$($unique:expr),+ $(,)?])?
         $(; holds $kind:ident)?
     ) => {
         pub(super) static $static: Table = Table {
@@ -38,7 +38,6 @@ macro_rules! record {
             key: $key,
             fields: &[$(names!($field $([$($column)+])?),)+ $($(names!($derived),)+)?],
             derived: (&[$($(stringify!($derived)),+)?] as &[&str]).len(),
-            defaults: &[$($($default),+)?],
             unique: &[$($($unique),+)?],
             read: no_record,
             texts: LazyLock::new(|| Texts::of(&$static)),
@@ -67,7 +66,6 @@ record! {
         description, node_quota, features, most_popular, tier, is_active, metadata, created_at,
         updated_at, version,
     },
-    defaults [("currency", "null"), ("trial_period", "null"), ("metadata", "null")],
     unique [("plans_slug", "plans.slug", Unique::PlanSlug)];
     holds Plan
 }
@@ -78,16 +76,6 @@ record! {
         is_active, renews_at, starts_at, ends_at, metadata, created_at, updated_at, version, blocked,
         anchor_at, managed_by, quantity, billing, live_key,
     } and [next_action_at, scheduled_plan_id, access_phase],
-    defaults [
-        ("metadata", "null"),
-        ("managed_by", "\"caller\""),
-        ("quantity", "1"),
-        ("billing", "null"),
-        ("live_key", "null"),
-        ("next_action_at", "null"),
-        ("scheduled_plan_id", "null"),
-        ("access_phase", "0"),
-    ],
     unique [
         (
             "subscriptions_external_id",
@@ -104,13 +92,6 @@ record! {
         id, subscription_id, amount, currency, external_payment_id, status, metadata, created_at,
         updated_at, version, settled, asked,
     } and [due_at, next_attempt_at, whole_period],
-    defaults [
-        ("metadata", "null"),
-        ("asked", "null"),
-        ("due_at", "null"),
-        ("next_attempt_at", "null"),
-        ("whole_period", "null"),
-    ],
     unique [
         ("payments_external_id", "payments.external_payment_id", Unique::ExternalPayment),
         ("payments_period", "payments.whole_period", Unique::PaymentPeriod),
@@ -144,16 +125,14 @@ record! {
     Client: CLIENTS = "clients", key 1 {
         id, name, kind, scopes, keys, revoked_at, origins, source, left_at, created_at, updated_at,
         version,
-    },
-    defaults [("origins", "[]"), ("source", "\"command\""), ("left_at", "null")];
+    };
     holds Client
 }
 
 record! {
     IdempotencyRecord: ANSWERS = "answers", key 3 {
         key [operation, client, request_key], version, fingerprint, result [answer, metadata], expires_at,
-    },
-    defaults [("metadata", "null")];
+    };
     holds IdempotencyRecord
 }
 
@@ -169,6 +148,5 @@ record! {
 record! {
     RecordedEvent: EVENTS = "events", key 1 {
         sequence, event [id, at, subject, version, change, actor],
-    },
-    defaults [("actor", "null")]
+    }
 }

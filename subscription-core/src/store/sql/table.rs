@@ -30,9 +30,6 @@ pub(in crate::store) struct Table {
     pub(super) fields: &'static [&'static [&'static str]],
     /// The number of columns that are computed from the record and never read back. They are the last columns.
     pub(super) derived: usize,
-    /// The columns that exports of an earlier release do not have, and their defaults as JSON. If a migration adds a
-    /// column, the column is added here too, with the same default.
-    pub(in crate::store) defaults: &'static [(&'static str, &'static str)],
     /// The unique indexes: the name of each, one of its columns, and the rule.
     pub(in crate::store) unique: &'static [(&'static str, &'static str, Unique)],
     pub(in crate::store) read: Reader<Record>,

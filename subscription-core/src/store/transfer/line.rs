@@ -88,20 +88,10 @@ pub(super) struct Fields<'l> {
 }
 
 impl<'l> Fields<'l> {
-    /// Reads the JSON of a record. The record must have all fields in their order, and no others. A field that a later
-    /// release has added may be missing: then the field has its default.
+    /// Reads the JSON of a record. The record must have all fields in their order, and no others.
     pub(super) fn read(table: &'static Table, json: &'l RawValue) -> serde_json::Result<Self> {
         let fields = Self { table, values: Vec::with_capacity(table.columns().len()) };
         serde_json::Deserializer::from_str(json.get()).deserialize_map(fields)
-    }
-
-    /// The default of a column that is missing from the line. If the column has no default, an error is returned.
-    fn default(&self, column: &str) -> Result<&'static RawValue, String> {
-        let mut defaults = self.table.defaults.iter();
-        match defaults.find(|(name, _)| *name == column) {
-            Some((_, json)) => serde_json::from_str(json).map_err(|error| error.to_string()),
-            None => Err(format!("the field {column} is missing")),
-        }
     }
 
     /// The text of a column; `None` if the column is null or has no text.
@@ -139,14 +129,11 @@ impl<'de> Visitor<'de> for Fields<'de> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self, A::Error> {
         let mut key = map.next_key::<Cow<'_, str>>()?;
         for column in self.table.columns() {
-            let value = if key.as_deref() == Some(column) {
-                let value = map.next_value()?;
-                key = map.next_key()?;
-                value
-            } else {
-                self.default(column).map_err(A::Error::custom)?
-            };
-            self.values.push(value);
+            if key.as_deref() != Some(column) {
+                return Err(A::Error::custom(format!("the field {column} is missing")));
+            }
+            self.values.push(map.next_value()?);
+            key = map.next_key()?;
         }
         key.map_or(Ok(self), |key| Err(A::Error::custom(format!("the field {key} is unexpected"))))
     }

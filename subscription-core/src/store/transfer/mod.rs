@@ -37,7 +37,6 @@
 //!   price and a currency unless it is expired; no two payments claim the same period of a subscription. Versions and
 //!   sequences are at most 2^53. A file with any fault is refused as a whole, and every fault is reported with its
 //!   line.
-//! - A field that was added by a later release may be missing from a record. It has its default then.
 //!
 //! Nothing in the file depends on the database that it came from or on the time of the export.
 

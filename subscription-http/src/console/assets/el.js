@@ -177,7 +177,7 @@ export const dotted = (name) => name.split(/(?<=[._])/).flatMap((part) => [part,
 export const short = (id) => `…${String(id).slice(-8)}`;
 
 // The actor of an event.
-export const actor = (text) => text?.replace(":", " ") ?? "not known";
+export const actor = (text) => text.replace(":", " ");
 
 // The name of a plan, or its id if the plan cannot be read.
 export const planName = (id, plans) => plans.find((plan) => plan.id === id)?.name ?? `plan ${short(id)}`;

@@ -48,8 +48,7 @@ async fn a_subscription_is_made_and_followed_with_its_payments() {
     assert_eq!(period.kind, PaymentKind::Initial);
     assert_eq!(period.period_end, Some(at("2026-02-05T09:00:00Z")));
     let events = world.service.events(0, PageLimit::default()).await.unwrap();
-    let actors: Vec<_> =
-        events[1..].iter().map(|it| it.event.actor.clone().unwrap().to_string()).collect();
+    let actors: Vec<_> = events[1..].iter().map(|it| it.event.actor.to_string()).collect();
     assert!(actors.iter().all(|actor| actor == "provider:shop"), "{actors:?}");
 }
 

@@ -115,7 +115,7 @@ async fn a_user_is_sent_without_personal_data_and_an_actor_never_is() {
         subject: Subject::User(id),
         version,
         change: Change::Created,
-        actor: Some(Actor::Client(of("shop"))),
+        actor: Actor::Client(of("shop")),
     };
     let (writes, events) = (vec![Record::from(user)], vec![event]);
     world.store.commit(ChangeSet { writes, events, ..ChangeSet::default() }).await.unwrap();

@@ -220,8 +220,7 @@ async fn a_scheduled_change_to_a_product_that_is_taken_by_then_happens(
     world.subscribe("a").await.unwrap();
 }
 
-/// The previous release deletes plans that are only scheduled. A subscription with such a plan must not block the other
-/// subscriptions.
+/// A plan that was deleted in the store itself, past the guard of the service, must not block the subscriptions.
 async fn a_scheduled_change_to_a_plan_that_is_gone_happens(store: &Arc<dyn Store>, taken: Taken) {
     let world = World::over(store, OneLivePer::Product).await;
     world.schedule(&world.held, "gone").await;

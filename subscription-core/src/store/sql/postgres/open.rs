@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
 use super::super::error::{is_transient, unavailable};
-use super::super::migrations;
+use super::super::migrations::{self, NextMigration};
 use super::super::pool::{Pool, is_lost};
 use super::clock_skew::ClockSkew;
 use super::commits::Commits;
@@ -46,6 +46,7 @@ pub struct PostgresOptions {
     connections: usize,
     patience: Duration,
     statement_timeout: Duration,
+    next_migrations: Vec<NextMigration>,
 }
 
 impl PostgresOptions {
@@ -57,6 +58,7 @@ impl PostgresOptions {
             connections: 16,
             patience: Duration::from_secs(5),
             statement_timeout: Duration::from_secs(10),
+            next_migrations: Vec::new(),
         })
     }
 
@@ -91,6 +93,14 @@ impl PostgresOptions {
         self
     }
 
+    /// Adds a migration after those of this release, as the next release would. For the tests of upgrades.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_migration(mut self, name: &'static str, text: &'static str) -> Self {
+        self.next_migrations.push(NextMigration { name, text });
+        self
+    }
+
     /// Opens the database and migrates its tables.
     ///
     /// The migration waits without a time limit for locks of other sessions, such as those of a backup or of a process
@@ -98,7 +108,7 @@ impl PostgresOptions {
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
         loop {
-            match migrate(&self.options, self.patience, &skew).await {
+            match self.migration().run(&skew).await {
                 Err(OpenError::Database(error))
                     if error.downcast_ref().and_then(cause).is_some_and(is_transient) =>
                 {
@@ -116,7 +126,7 @@ impl PostgresOptions {
     /// Opens the database. If it cannot be reached, the returned store is unavailable until the database is reached.
     pub async fn open_once_reachable(self) -> Result<PostgresStore, OpenError> {
         let skew = Arc::default();
-        match migrate(&self.options, self.patience, &skew).await {
+        match self.migration().run(&skew).await {
             Ok(migrated) => {
                 Ok(self.store(Readiness::ready(), Arc::default(), skew, Some(migrated)))
             }
@@ -124,15 +134,19 @@ impl PostgresOptions {
                 let told = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(error = told, "the database cannot be used yet");
                 let stop = Arc::default();
-                let readiness = Readiness::awaited(
-                    self.options.clone(),
-                    self.patience,
-                    Arc::clone(&stop),
-                    Arc::clone(&skew),
-                );
+                let readiness =
+                    Readiness::awaited(self.migration(), Arc::clone(&stop), Arc::clone(&skew));
                 Ok(self.store(readiness, stop, skew, None))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    fn migration(&self) -> PostgresMigration {
+        PostgresMigration {
+            options: self.options.clone().disable_statement_logging(),
+            patience: self.patience,
+            migrations: [migrations::POSTGRES, &self.next_migrations].concat(),
         }
     }
 
@@ -168,36 +182,40 @@ impl PostgresOptions {
     }
 }
 
-/// Migrates the tables, compares the clocks, and returns the numbers of the last migration before and now. If several
-/// processes migrate, one does so while the others wait.
-///
-/// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
-/// behind it. The caller pauses and tries again.
-async fn migrate(
-    options: &PgConnectOptions,
+/// The migration of a database, which can be tried again.
+struct PostgresMigration {
+    options: PgConnectOptions,
     patience: Duration,
-    skew: &ClockSkew,
-) -> Result<RangeInclusive<i64>, OpenError> {
-    let options = options.clone().disable_statement_logging();
-    let database = |error: sqlx::Error| OpenError::Database(error.into());
-    // The wait has a limit, because a server may accept the connection and send nothing.
-    let connected = tokio::time::timeout(patience, options.connect()).await;
-    let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
-    let mut connection = connected.map_err(silent).flatten().map_err(database)?;
-    let asked_at = SystemClock.now();
-    let now =
-        sqlx::query_scalar(SET_TIMEOUTS).fetch_all(&mut connection).await.map_err(database)?;
-    now.last().inspect(|now| skew.compare(asked_at, **now));
-    let migrated = migrations::run(migrations::postgres(), &mut connection).await;
-    connection.close().await.ok();
-    migrated.map_err(|error| {
-        let may_pass = cause(&error).is_some_and(|it| is_lost(it) || is_transient(it));
-        if may_pass {
-            OpenError::Database(error.into())
-        } else {
-            OpenError::Migration(error.into())
-        }
-    })
+    migrations: Vec<NextMigration>,
+}
+
+impl PostgresMigration {
+    /// Migrates the tables, compares the clocks, and returns the numbers of the last migration before and now. If
+    /// several processes migrate, one does so while the others wait.
+    ///
+    /// A lock that is not free within a second is an error: while this session waits for a table, other sessions wait
+    /// behind it. The caller pauses and tries again.
+    async fn run(&self, skew: &ClockSkew) -> Result<RangeInclusive<i64>, OpenError> {
+        let database = |error: sqlx::Error| OpenError::Database(error.into());
+        // The wait has a limit, because a server may accept the connection and send nothing.
+        let connected = tokio::time::timeout(self.patience, self.options.connect()).await;
+        let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+        let mut connection = connected.map_err(silent).flatten().map_err(database)?;
+        let asked_at = SystemClock.now();
+        let now =
+            sqlx::query_scalar(SET_TIMEOUTS).fetch_all(&mut connection).await.map_err(database)?;
+        now.last().inspect(|now| skew.compare(asked_at, **now));
+        let migrated = migrations::run(&self.migrations, &mut connection).await;
+        connection.close().await.ok();
+        migrated.map_err(|error| {
+            let may_pass = cause(&error).is_some_and(|it| is_lost(it) || is_transient(it));
+            if may_pass {
+                OpenError::Database(error.into())
+            } else {
+                OpenError::Migration(error.into())
+            }
+        })
+    }
 }
 
 /// The error of the database that ended a migration.
@@ -218,12 +236,7 @@ impl Readiness {
     }
 
     /// Starts a task that retries the migration until it succeeds.
-    fn awaited(
-        options: PgConnectOptions,
-        patience: Duration,
-        stop: Arc<Notify>,
-        skew: Arc<ClockSkew>,
-    ) -> Self {
+    fn awaited(migration: PostgresMigration, stop: Arc<Notify>, skew: Arc<ClockSkew>) -> Self {
         let (tell, ready) = watch::channel(false);
         tokio::spawn(async move {
             let mut pause = Duration::from_millis(100);
@@ -234,7 +247,7 @@ impl Readiness {
                     // The store was dropped.
                     () = tell.closed() => return,
                 }
-                match migrate(&options, patience, &skew).await {
+                match migration.run(&skew).await {
                     Ok(_) => {
                         tracing::info!("the database is reachable and ready");
                         tell.send(true).ok();

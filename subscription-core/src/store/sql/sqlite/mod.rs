@@ -20,13 +20,14 @@ use sqlx::sqlite::{
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 
+use super::SqlStore;
 use super::dialect::{Branch, Dialect};
 use super::error::{OpenError, failed, unavailable};
+use super::migrations::{self, NextMigration};
 use super::pool::Pool;
 use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Columns as _;
-use super::{SqlStore, migrations};
 use commit_several::STATEMENTS_MAX;
 use file::HeldFile;
 use writer::Writer;
@@ -65,12 +66,14 @@ pub struct Sqlite {
 pub struct SqliteOptions {
     path: PathBuf,
     synchronous: SqliteSynchronous,
+    next_migrations: Vec<NextMigration>,
 }
 
 impl SqliteOptions {
     /// Options for the file at `path`, which is created if it does not exist.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), synchronous: SqliteSynchronous::Full }
+        let next_migrations = Vec::new();
+        Self { path: path.into(), synchronous: SqliteSynchronous::Full, next_migrations }
     }
 
     /// Allows many more commits in a second, but a power cut may lose the last commits. If only the process is killed,
@@ -78,6 +81,14 @@ impl SqliteOptions {
     #[must_use]
     pub const fn relaxed(mut self) -> Self {
         self.synchronous = SqliteSynchronous::Normal;
+        self
+    }
+
+    /// Adds a migration after those of this release, as the next release would. For the tests of upgrades.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn next_migration(mut self, name: &'static str, text: &'static str) -> Self {
+        self.next_migrations.push(NextMigration { name, text });
         self
     }
 
@@ -122,7 +133,8 @@ impl SqliteOptions {
             .disable_statement_logging();
         let database = |error: sqlx::Error| OpenError::Database(error.into());
         let mut connection = options.connect().await.map_err(database)?;
-        let migrated = migrations::run(migrations::sqlite(), &mut connection).await;
+        let migrations = [migrations::SQLITE, &self.next_migrations].concat();
+        let migrated = migrations::run(&migrations, &mut connection).await;
         let closed = connection.close().await;
         let migrated = migrated.map_err(|error| OpenError::Migration(error.into()))?;
         closed.map_err(database)?;

@@ -253,7 +253,7 @@ pub fn kinds(life: &Life) -> BTreeSet<&'static str> {
     }
     for (before, after) in life.pairs() {
         let waits = before.awaited().is_some();
-        let is_theirs = matches!(after.event.actor, Some(Actor::User(_)));
+        let is_theirs = matches!(after.event.actor, Actor::User(_));
         saw("waits for its payment", after.begins_to_wait(Some(before)).is_some());
         saw("is paid", waits && after.changes_plan());
         saw("is not paid", waits && after.awaited().is_none() && !after.changes_plan());

@@ -45,7 +45,7 @@ impl Written {
     }
 
     pub fn by_clock(&self) -> bool {
-        self.event.actor == Some(Actor::Clock)
+        self.event.actor == Actor::Clock
     }
 
     /// The payment that the commit requests: the one that it creates. `None` if there is none.

@@ -11,13 +11,13 @@ use super::life::{Life, PeriodStart as _, Written, is_awaited};
 use crate::billing::amounts::{credit, of_change};
 
 fn by_user(written: &Written) -> bool {
-    matches!(written.event.actor, Some(Actor::User(_)))
+    matches!(written.event.actor, Actor::User(_))
 }
 
 /// A write by a user is to a subscription of this user.
 pub(super) fn people_move_their_own(life: &Life, _: &Policy) -> Result<(), String> {
     for (before, after) in life.pairs() {
-        let Some(Actor::User(user)) = &after.event.actor else { continue };
+        let Actor::User(user) = &after.event.actor else { continue };
         ensure(*user == before.subscription.user_id, || {
             format!("version {} was written by {user}", after.subscription.version)
         })?;

@@ -281,7 +281,7 @@ fn named(record: Record, name: Subject) -> Record {
 
 /// The event that a change must have. The id is copied from the observed event, because it cannot be predicted.
 fn told(event: &Event, record: &Record, version: Version, change: Change, at: Timestamp) -> Event {
-    let actor = Some(Actor::Library);
+    let actor = Actor::Library;
     Event { id: event.id, at, subject: subject(record), version, change, actor }
 }
 

@@ -122,7 +122,7 @@ impl Life {
             subject: Subject::User(id),
             version: Version::FIRST,
             change: Change::Created,
-            actor: Some(Actor::Client("shop".parse().unwrap())),
+            actor: Actor::Client("shop".parse().unwrap()),
         };
         let (writes, events) = (vec![Record::from(user)], vec![event]);
         self.store.commit(ChangeSet { writes, events, ..ChangeSet::default() }).await.unwrap();

@@ -1,1 +1,0 @@
--- Nothing changes here: only SQLite's access classes are made anew. Both databases have the same numbers.
