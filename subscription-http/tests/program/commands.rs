@@ -199,9 +199,9 @@ fn tables_are_made_by_a_command_too() {
     let first = said(command_in(&folder).arg("migrate"));
     let again = said(command_in(&folder).arg("migrate"));
 
-    let did = "sqlite://subscription.db was migrated from schema version 0 to 10 in ";
+    let did = "sqlite://subscription.db was migrated from schema version 0 to 1 in ";
     assert!(first.starts_with(did), "{first}");
-    assert_eq!(again, "sqlite://subscription.db is up to date (schema version 10)\n");
+    assert_eq!(again, "sqlite://subscription.db is up to date (schema version 1)\n");
     assert!(folder.join("subscription.db").exists());
 }
 
