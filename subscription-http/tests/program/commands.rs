@@ -51,11 +51,44 @@ fn a_second_on_the_same_file_is_refused() {
     assert!(first.ask(get("/health/ready")).starts_with("HTTP/1.1 200"));
 }
 
+/// The lock file stands beside the path by which the first server opened the database, so it says nothing here.
 #[test]
-fn a_database_that_is_removed_under_a_server_makes_it_refuse_writes_and_be_not_ready() {
+fn a_second_on_another_path_of_the_same_file_is_refused() {
+    let folder = folder();
+    let first = Running::start_in(&folder, |_| {});
+    let file = folder.join("subscription.db");
+    std::os::unix::fs::symlink("subscription.db", folder.join("link.db")).unwrap();
+    let refused = |name: &str| {
+        let database = format!("sqlite://{name}");
+        for rest in [&["client", "list"][..], &["--listen", "127.0.0.1:0"]] {
+            let command = &mut command_in(&folder);
+            let (output, errors) = run(command.args(["--database", &database]).args(rest));
+            assert_eq!(output.status.code(), Some(1), "{errors}");
+            assert!(errors.contains(" is in use by another process"), "{name}: {errors}");
+        }
+    };
+
+    refused("link.db");
+    assert!(first.ask(get("/health/ready")).starts_with("HTTP/1.1 200"));
+    // A mount of the file is such a path too, but only root may make one.
+    std::fs::rename(&file, folder.join("moved.db")).unwrap();
+    refused("moved.db");
+
+    std::fs::rename(folder.join("moved.db"), &file).unwrap();
+    assert!(first.ask(get("/health/ready")).starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn a_database_or_log_that_is_removed_under_a_server_makes_it_refuse_writes_and_be_not_ready() {
+    for removed in ["subscription.db", "subscription.db-wal"] {
+        is_refused_without(removed);
+    }
+}
+
+fn is_refused_without(file: &str) {
     let folder = folder();
     let running = Running::start_in(&folder, |_| {});
-    std::fs::remove_file(folder.join("subscription.db")).unwrap();
+    std::fs::remove_file(folder.join(file)).unwrap();
     let body = r#"{"name":"Pro","slug":"pro","price":19.90,"billing_cycle":"monthly"}"#;
     let length = body.len();
 
@@ -69,7 +102,8 @@ fn a_database_that_is_removed_under_a_server_makes_it_refuse_writes_and_be_not_r
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert!(answer.contains("\"code\":\"store_unavailable\""), "{answer}");
     }
-    assert!(!folder.join("subscription.db").exists());
+    // A new connection makes a new log, which has nothing of the other.
+    assert!(!folder.join("subscription.db").exists() || file != "subscription.db");
 }
 
 #[test]

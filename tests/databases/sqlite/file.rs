@@ -20,6 +20,9 @@ pub(crate) fn trials() -> Vec<Trial> {
         what_is_no_database_is_refused,
         a_file_that_was_removed_takes_no_writes_until_it_is_back,
         a_file_that_was_replaced_takes_no_writes,
+        a_file_whose_log_was_removed_takes_no_writes_and_keeps_what_it_has,
+        a_link_is_another_name_of_the_file_and_of_its_lock,
+        a_file_with_two_names_is_refused,
         a_file_that_cannot_be_opened_leaves_none_behind,
     ]
 }
@@ -105,6 +108,72 @@ async fn a_file_that_was_replaced_takes_no_writes() {
 
     let refused = put(&store, &plan("lost")).await;
     assert!(is_unavailable(&refused), "{refused:?}");
+}
+
+/// What is written to a log without a name is lost if the process is killed.
+async fn a_file_whose_log_was_removed_takes_no_writes_and_keeps_what_it_has() {
+    let file = folder().join("store.db");
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
+    let kept = plan("kept");
+    put(&store, &kept).await.unwrap();
+
+    std::fs::remove_file(file.with_extension("db-wal")).unwrap();
+
+    let refused = put(&store, &plan("lost")).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    let refused = store.commit(ChangeSet::default()).await;
+    assert!(is_unavailable(&refused), "{refused:?}");
+    let told = refused.unwrap_err();
+    let told = std::error::Error::source(&told).unwrap().to_string();
+    assert!(told.contains("-wal"), "{told}");
+
+    store.close().await;
+    drop(store);
+    let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
+    assert_eq!(store.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
+    put(&store, &plan("found")).await.unwrap();
+}
+
+async fn a_link_is_another_name_of_the_file_and_of_its_lock() {
+    let folder = folder();
+    let (file, link) = (folder.join("store.db"), folder.join("link.db"));
+    // The link is older than the file to which it leads.
+    std::os::unix::fs::symlink("store.db", &link).unwrap();
+    let first = Arc::new(SqliteOptions::file(&link).open().await.unwrap());
+    let kept = plan("kept");
+    put(&first, &kept).await.unwrap();
+    let held = ["link.db", "store.db", "store.db-shm", "store.db-wal", "store.db.lock"];
+    assert_eq!(files(&folder), held);
+
+    for name in [&file, &link] {
+        let refused = SqliteOptions::file(name).open().await.unwrap_err();
+        assert!(matches!(refused, OpenError::InUse(_)), "{refused}");
+    }
+
+    put(&first, &plan("undisturbed")).await.unwrap();
+    first.close().await;
+    let second = SqliteOptions::file(&file).open().await.unwrap();
+    assert_eq!(second.get_as::<Plan>(&kept.id).await.unwrap().as_deref(), Some(&kept));
+}
+
+/// Each name has a log of its own: what is written by one is lost for the other.
+async fn a_file_with_two_names_is_refused() {
+    let folder = folder();
+    let (file, other) = (folder.join("store.db"), folder.join("other.db"));
+    let first = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
+    std::fs::hard_link(&file, &other).unwrap();
+
+    for name in [&file, &other] {
+        let refused = SqliteOptions::file(name).open().await.unwrap_err();
+        assert!(matches!(refused, OpenError::SeveralNames(_)), "{refused}");
+    }
+
+    put(&first, &plan("undisturbed")).await.unwrap();
+    first.close().await;
+    let refused = SqliteOptions::file(&file).open().await.unwrap_err();
+    assert!(refused.to_string().contains("store.db has more than one name"), "{refused}");
+    std::fs::remove_file(&other).unwrap();
+    SqliteOptions::file(&file).open().await.unwrap();
 }
 
 async fn a_file_that_cannot_be_opened_leaves_none_behind() {

@@ -81,6 +81,13 @@ pub enum OpenError {
     /// Another process uses the file.
     #[error("{} is in use by another process: stop that process, or use another file", .0.display())]
     InUse(PathBuf),
+    /// The file has several names (hard links). Each name has a log of its own, so what one process writes is lost if
+    /// another opens the file by another name.
+    #[error(
+        "{} has more than one name (hard links), and each name would have a log of its own: remove the other names, or use \
+         a copy of the file", .0.display()
+    )]
+    SeveralNames(PathBuf),
     /// The file cannot be opened or written.
     #[error("cannot open {}", path.display())]
     Io {

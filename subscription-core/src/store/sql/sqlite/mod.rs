@@ -10,7 +10,7 @@ mod transfer;
 mod writer;
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ impl SqliteOptions {
     /// removed.
     pub async fn open(self) -> Result<SqliteStore, OpenError> {
         let held = HeldFile::take(&self.path)?;
-        match self.connect().await {
+        match self.connect(held.path()).await {
             Ok((options, connection, migrated)) => {
                 let read_only = options.clone().pragma("query_only", "on");
                 let readers = Pool::new(read_only, READERS, PATIENCE, Duration::MAX);
@@ -115,9 +115,10 @@ impl SqliteOptions {
     /// migration before and now.
     async fn connect(
         &self,
+        path: &Path,
     ) -> Result<(SqliteConnectOptions, SqliteConnection, RangeInclusive<i64>), OpenError> {
         let options = SqliteConnectOptions::new()
-            .filename(&self.path)
+            .filename(path)
             // A file that is removed later must not be replaced by an empty one.
             .create_if_missing(false)
             .journal_mode(SqliteJournalMode::Wal)

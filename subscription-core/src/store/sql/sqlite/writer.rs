@@ -92,8 +92,9 @@ impl Writer {
     pub(super) fn start(
         options: SqliteConnectOptions,
         connection: SqliteConnection,
-        held: HeldFile,
+        mut held: HeldFile,
     ) -> Self {
+        held.note_log();
         let (sender, jobs) = mpsc::channel(GROUP_MAX);
         tokio::spawn(run(jobs, options, connection, held));
         Self(sender)
@@ -139,7 +140,7 @@ async fn run(
     jobs: mpsc::Receiver<Job>,
     options: SqliteConnectOptions,
     connection: SqliteConnection,
-    held: HeldFile,
+    mut held: HeldFile,
 ) {
     let mut connection = Some(connection);
     let mut erasure = Erasure::new();
@@ -152,20 +153,22 @@ async fn run(
         batches.extend(queue.batches.drain(..));
         closing.append(&mut queue.closing);
         if connection.is_none() {
-            connection = options.connect().await.ok();
+            connection = connect(&options, &mut held).await;
         }
         let has_work = !work.is_empty() || !batches.is_empty();
-        let sound = match &mut connection {
-            Some(_) if has_work && !held.is_in_place() => {
-                tracing::error!("the database file was removed or replaced while it was open");
-                refuse(work, batches.drain(..), "the file was removed or replaced");
+        let sound = match (&mut connection, held.expect_in_place()) {
+            (Some(_), Err(fault)) if has_work => {
+                tracing::error!("{fault}");
+                refuse(work, batches.drain(..), fault);
+                // Written into the file, what is in a removed log survives a kill.
+                erasure.in_log();
                 true
             }
-            Some(open) if has_work => {
+            (Some(open), Ok(())) if has_work => {
                 serve(open, work, &mut batches, &mut queue, &mut erasure).await
             }
-            Some(_) => true,
-            None => {
+            (Some(_), _) => true,
+            (None, _) => {
                 refuse(work, batches.drain(..), "the file cannot be opened");
                 true
             }
@@ -174,9 +177,11 @@ async fn run(
             connection = None;
         }
         // If the file is not in place, the request for the connection is dropped, and the call that waits for it fails.
-        let lending = lending.into_iter().filter(|_| held.is_in_place());
         for to in lending {
-            connection = lend(connection, &options, to).await;
+            if held.expect_in_place().is_err() {
+                continue;
+            }
+            connection = lend(connection, &options, &mut held, to).await;
             // The log may contain the records of a refused import, so it is truncated soon.
             erasure.in_log();
         }
@@ -259,15 +264,23 @@ impl Queue {
     }
 }
 
+/// Opens a connection for the writer; `None` if the file cannot be opened.
+async fn connect(options: &SqliteConnectOptions, held: &mut HeldFile) -> Option<SqliteConnection> {
+    let connection = options.connect().await.ok()?;
+    held.note_log();
+    Some(connection)
+}
+
 /// Lends the connection, and waits until it is given back; `None` if it is not given back.
 async fn lend(
     connection: Option<SqliteConnection>,
     options: &SqliteConnectOptions,
+    held: &mut HeldFile,
     to: oneshot::Sender<Loan>,
 ) -> Option<SqliteConnection> {
     let connection = match connection {
         Some(connection) => connection,
-        None => options.connect().await.ok()?,
+        None => connect(options, held).await?,
     };
     let (back, returned) = oneshot::channel();
     match to.send(Loan { connection, back }) {
