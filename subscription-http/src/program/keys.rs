@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -108,15 +108,18 @@ impl Keys {
     /// Reads the key file. Returns `None` if the file does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, Failure> {
         let failure = |why: &dyn Display| Failure(format!("the keys in {}: {why}", path.display()));
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
+        let mut file = match File::open(path) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failure(&error)),
         };
-        let mode = std::fs::metadata(path).map_err(|error| failure(&error))?;
+        // Asked of the open file: the path may lead to another file a moment later.
+        let mode = file.metadata().map_err(|error| failure(&error))?;
         if mode.permissions().mode() & 0o077 != 0 {
             return Err(failure(&"others can read them: chmod 600 the file, and rotate the keys"));
         }
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| failure(&error))?;
         // The parser's error is not shown: it quotes the text, which may be a key.
         let form = "they are not of the form that `subscription-http key rotate` writes";
         let keys: Self = toml::from_str(&text).map_err(|_| failure(&form))?;

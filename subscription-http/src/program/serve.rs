@@ -243,5 +243,8 @@ fn log_start(settings: &Settings) -> Result<(), Failure> {
     if database == Database::Memory {
         tracing::warn!("the database is in memory: all records are lost when the process ends");
     }
+    for file in settings.readable_by_others() {
+        tracing::warn!("other users of this machine can read a file: {file}");
+    }
     Ok(())
 }

@@ -14,7 +14,8 @@ mod webhooks;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Args, FromArgMatches as _};
 use serde::Deserialize;
@@ -261,6 +262,38 @@ impl Settings {
                 Err(Failure::new(format!("production mode needs\n  - {DATABASE_MISSING}")))
             }
         }
+    }
+
+    /// The files with secrets or personal data that other users of this machine can read, each with what to do.
+    pub(crate) fn readable_by_others(&self) -> Vec<String> {
+        let has_mode = |path: &Path, bits: u32| {
+            std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & bits != 0)
+        };
+        let mut readable = Vec::new();
+        // A group may read secrets: that of the service, where root owns its settings.
+        let secrets =
+            self.config.iter().filter(|path| file::read(path).is_ok_and(|file| file.has_secrets()));
+        for path in secrets.chain(&self.identity_secret_file) {
+            if has_mode(path, 0o007) {
+                readable.push(format!("{} has secrets: chmod o= it", path.display()));
+            }
+        }
+        if let Ok(Database::Sqlite(path)) = self.database()
+            && has_mode(&path, 0o077)
+        {
+            readable.push(format!("{} has personal data: chmod 600 it", path.display()));
+        }
+        readable
+    }
+
+    /// True if these settings have a secret of a provider, or a database URL with a password.
+    fn has_secrets(&self) -> bool {
+        let tables = self.providers.iter().filter_map(toml::Value::as_table);
+        let mut providers = tables.flat_map(|all| all.values());
+        let is_url_with_password =
+            |url: &String| url::Url::parse(url).is_ok_and(|url| url.password().is_some());
+        providers.any(|it| it.get("api_key").is_some() || it.get("signing_secrets").is_some())
+            || self.database.as_ref().is_some_and(is_url_with_password)
     }
 
     /// Where the console is served.
