@@ -67,7 +67,7 @@ pub use crate::values::document_id::{DocumentId, Label};
 pub use crate::values::email_key::{EmailKey, EmailPrefix};
 
 #[cfg(feature = "postgres")]
-pub use sql::postgres::{LeaderLock, PostgresOptions, PostgresStore};
+pub use sql::postgres::{LeaderLock, PostgresOptions, PostgresStore, Protection};
 #[cfg(feature = "sqlite")]
 pub use sql::sqlite::{SqliteOptions, SqliteStore};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -1,5 +1,7 @@
 //! Production mode: only known clients and verified users are trusted.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::running::{Running, command_in, folder, run};
@@ -94,6 +96,51 @@ fn every_command_of_production_mode_asks_for_the_database_and_none_makes_a_file(
 }
 
 #[test]
+fn a_database_on_another_machine_needs_an_sslmode_and_no_command_connects_without() {
+    let folder = folder();
+    // The listener is what a password would be sent to.
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let host = format!("0.0.0.0:{}", listener.local_addr().unwrap().port());
+    for mode in ["", "?sslmode=prefer", "?sslmode=allow"] {
+        let url = format!("postgres://billing:hunter2@{host}/billing{mode}");
+        let database = ["--mode", "production", "--database", &url];
+
+        for command in ["migrate", "export all.jsonl"] {
+            let (output, errors) = run(command_in(&folder).args(database).args(command.split(' ')));
+
+            assert_eq!(output.status.code(), Some(1), "{mode}: {errors}");
+            assert!(errors.contains("?sslmode=verify-full&sslrootcert="), "{mode}: {errors}");
+            assert!(!errors.contains("hunter2"), "{errors}");
+        }
+    }
+    let nobody = listener.accept().map(drop).unwrap_err();
+    assert_eq!(nobody.kind(), std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_server_warns_of_connections_to_its_database_that_others_could_read() {
+    for (mode, warning) in [
+        ("disable", "the connection to PostgreSQL is not encrypted: whoever is between"),
+        ("require", "the connection to PostgreSQL is encrypted, but every certificate"),
+        ("verify-ca", "the connection to PostgreSQL accepts a certificate for any host"),
+    ] {
+        let folder = folder();
+        let file = settings(&folder, "database");
+        let config = ["--config", file.to_str().unwrap()];
+        let (made, errors) = run(command_in(&folder).args(config).args(["key", "rotate"]));
+        assert!(made.status.success(), "{errors}");
+        let url = format!("postgres://billing@0.0.0.0:1/billing?sslmode={mode}");
+
+        let mut running = Running::start_in(&folder, |command| {
+            command.args(config).env("DATABASE_URL", url);
+        });
+
+        running.log_line(warning);
+    }
+}
+
+#[test]
 fn a_start_that_fails_leaves_no_file_behind() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -121,6 +168,40 @@ fn a_start_that_fails_leaves_no_file_behind() {
         assert!(errors.contains(told), "{flags:?}: {errors}");
         assert_eq!(files(&folder), ["settings.toml"], "{flags:?}");
     }
+}
+
+#[test]
+fn a_server_warns_of_secrets_and_records_that_others_can_read() {
+    let folder = folder();
+    let file = settings(&folder, "");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let stripe = "\n[providers.stripe]\nkind = \"stripe\"\napi_key = \"rk_live_0123456789\"\n\
+                  signing_secrets = [\"whsec_0123456789abcdef\"]\n";
+    let config = ["--config", "settings.toml"];
+    run(command_in(&folder).args(config).args(["key", "rotate"]));
+    let (made, errors) = run(command_in(&folder).args(config).arg("migrate"));
+    assert!(made.status.success(), "{errors}");
+    let warned = |settings: &str, mode: u32| {
+        std::fs::write(&file, settings).unwrap();
+        for name in ["settings.toml", "provider.secret", "records.db"] {
+            std::fs::set_permissions(folder.join(name), Permissions::from_mode(mode)).unwrap();
+        }
+        let running = Running::start_in(&folder, |command| {
+            command.args(config);
+        });
+        running.signal("TERM");
+        let (code, _, log) = running.end();
+        assert_eq!(code, Some(0), "{log}");
+        ["settings.toml has secrets", "provider.secret has secrets", "records.db has personal data"]
+            .map(|warning| log.contains(&format!("can read a file: {warning}")))
+    };
+
+    let with_stripe = format!("{text}{stripe}");
+    assert_eq!(warned(&with_stripe, 0o644), [true, true, true]);
+    // The group of the service may read its settings.
+    assert_eq!(warned(&with_stripe, 0o640), [false, false, true]);
+    assert_eq!(warned(&with_stripe, 0o600), [false, false, false]);
+    assert_eq!(warned(&text, 0o644), [false, true, true]);
 }
 
 #[test]

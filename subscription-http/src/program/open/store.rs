@@ -7,7 +7,7 @@ use std::sync::Arc;
 use subscription_core::store::transfer::{Counts, ImportOptions, Progress, TransferError};
 use subscription_core::store::{
     CacheInvalidator, CachedStore, FeedSignal, OpenError, PostgresOptions, PostgresStore,
-    SqliteOptions, SqliteStore, TimedStore,
+    Protection, SqliteOptions, SqliteStore, TimedStore,
 };
 use subscription_core::{Clock, MemoryStore, Store, SystemClock};
 use subscription_http::{EventSignal, StoreMetrics};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufRead, AsyncWrite};
 use crate::program::Failure;
 use crate::program::background::leader::{Alone, Leader};
 use crate::program::background::process_clock::ProcessClock;
-use crate::program::settings::{Database, Settings};
+use crate::program::settings::{Database, Mode, Settings};
 
 /// An open store.
 pub(crate) struct Opened {
@@ -71,6 +71,9 @@ impl Opened {
                     let error = Failure::from(error);
                     Failure::new(format!("--database (DATABASE_URL): {error}"))
                 })?;
+                if settings.mode == Mode::Production {
+                    check_protection(postgres.protection(), is_server)?;
+                }
                 let postgres = postgres.connections(settings.database_connections());
                 let opened = if is_server {
                     postgres.open_once_reachable().await
@@ -169,6 +172,34 @@ fn cached<S: Store>(
 }
 
 /// The error of a database file that was not opened, with the name of the file.
+/// Refuses a database on another machine for which nobody has decided how the connections are protected. A server logs a
+/// warning that names the risk of every decision but `verify-full`.
+fn check_protection(protection: Protection, is_server: bool) -> Result<(), Failure> {
+    let between = "whoever is between this server and the database";
+    let risk = match protection {
+        Protection::Undecided => {
+            return Err(Failure(format!(
+                "--database (DATABASE_URL) names another machine and no sslmode, so {between} could switch off the \
+                 encryption, learn the password, and read and change all records: add \
+                 ?sslmode=verify-full&sslrootcert=FILE, with the certificate of your authority; for a network that is \
+                 yours alone, sslmode=disable says so"
+            )));
+        }
+        Protection::Plain => format!("is not encrypted: {between} reads and changes all records"),
+        Protection::AnyCertificate => format!(
+            "is encrypted, but every certificate is accepted: {between} can read and change all records"
+        ),
+        Protection::AnyHost => {
+            "accepts a certificate for any host: use an authority that signs for your databases alone".to_owned()
+        }
+        Protection::Local | Protection::Verified | _ => return Ok(()),
+    };
+    if is_server {
+        tracing::warn!("the connection to PostgreSQL {risk} (sslmode=verify-full prevents this)");
+    }
+    Ok(())
+}
+
 fn not_opened(path: &Path, error: OpenError) -> Failure {
     let (Failure(message), name) = (Failure::from(error), path.display().to_string());
     if message.contains(&name) {

@@ -32,8 +32,8 @@ use clock_skew::ClockSkew;
 use commit_groups::{can_join, groups};
 use commits::Commits;
 pub use leader_lock::LeaderLock;
-pub use open::PostgresOptions;
 use open::Readiness;
+pub use open::{PostgresOptions, Protection};
 use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};

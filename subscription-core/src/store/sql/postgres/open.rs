@@ -1,12 +1,13 @@
 //! Opens a PostgreSQL database, even if it cannot be reached yet.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::MigrateError;
-use sqlx::postgres::PgConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
@@ -39,6 +40,24 @@ const CONNECTIONS_MAX: usize = 262_143;
 /// The longest time-out that PostgreSQL allows: 24 days.
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 
+/// What protects the connections to a PostgreSQL database from others on the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protection {
+    /// The connections do not leave this machine: a socket, or an address of this machine itself.
+    Local,
+    /// `sslmode=verify-full`: the certificate is valid, and is that of the host.
+    Verified,
+    /// `verify-ca`: the certificate is of the authority, for whatever host.
+    AnyHost,
+    /// `require`: the connections are encrypted, and every certificate is accepted.
+    AnyCertificate,
+    /// `disable`: the connections are not encrypted.
+    Plain,
+    /// `prefer` or `allow`, or no `sslmode`: whoever answers for the database decides.
+    Undecided,
+}
+
 /// Options for opening a [`PostgresStore`].
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
@@ -60,6 +79,24 @@ impl PostgresOptions {
             statement_timeout: Duration::from_secs(10),
             next_migrations: Vec::new(),
         })
+    }
+
+    /// What protects the connections, by the host and the `sslmode` of the address.
+    pub fn protection(&self) -> Protection {
+        let host = self.options.get_host();
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        let is_local = host == "localhost"
+            || host.starts_with('/')
+            || self.options.get_socket().is_some()
+            || address.is_ok_and(|address| address.is_loopback());
+        match self.options.get_ssl_mode() {
+            _ if is_local => Protection::Local,
+            PgSslMode::VerifyFull => Protection::Verified,
+            PgSslMode::VerifyCa => Protection::AnyHost,
+            PgSslMode::Require => Protection::AnyCertificate,
+            PgSslMode::Disable => Protection::Plain,
+            PgSslMode::Prefer | PgSslMode::Allow => Protection::Undecided,
+        }
     }
 
     /// The largest number of open connections, from 1 to 262,143; by default 16.
@@ -270,6 +307,34 @@ impl Readiness {
             Ok(())
         } else {
             Err(unavailable("the database has not been reached yet"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_that_leave_this_machine_are_protected_by_what_the_address_names() {
+        let cases = [
+            ("postgres://me@localhost/x", Protection::Local),
+            ("postgres://me@127.0.0.1:6432/x?sslmode=disable", Protection::Local),
+            ("postgres://me@[::1]/x", Protection::Local),
+            ("postgres://me@db.example/x?host=/var/run/postgresql", Protection::Local),
+            ("postgres://me@%2Fvar%2Frun%2Fpostgresql/x", Protection::Local),
+            ("postgres://me@localhost.example/x", Protection::Undecided),
+            ("postgres://me@localhost/x?host=db.example", Protection::Undecided),
+            ("postgres://me@localhost/x?hostaddr=10.0.0.5", Protection::Undecided),
+            ("postgres://me@[::]/x?sslmode=prefer", Protection::Undecided),
+            ("postgres://me@db.example/x?sslmode=allow", Protection::Undecided),
+            ("postgres://me@db.example/x?sslmode=disable", Protection::Plain),
+            ("postgres://me@db.example/x?sslmode=require", Protection::AnyCertificate),
+            ("postgres://me@db.example/x?sslmode=verify-ca", Protection::AnyHost),
+            ("postgres://me@db.example/x?sslmode=verify-full", Protection::Verified),
+        ];
+        for (url, expected) in cases {
+            assert_eq!(PostgresOptions::url(url).unwrap().protection(), expected, "{url}");
         }
     }
 }
