@@ -219,7 +219,8 @@ impl Drop for NewKeys {
     }
 }
 
-fn random() -> Result<String, Failure> {
+/// 256 random bits as text.
+pub(crate) fn random() -> Result<String, Failure> {
     let mut bytes = [0; 32];
     SystemRandomness.fill(&mut bytes)?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))

@@ -269,6 +269,43 @@ fn everything_moves_from_one_file_to_another_and_back_the_same() {
     assert!(errors.contains("export"), "{errors}");
 }
 
+/// In a folder that others can write to, the name of an unfinished export could be a file or a link of theirs.
+#[test]
+fn an_export_writes_into_no_file_that_was_there_before() {
+    let folder = folder();
+    said(command_in(&folder).arg("migrate"));
+    let (prepared, linked) = (folder.join("one.jsonl.part"), folder.join("two.jsonl.part"));
+    std::fs::write(&prepared, "mine").unwrap();
+    std::fs::set_permissions(&prepared, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let victim = folder.join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &linked).unwrap();
+    std::os::unix::fs::symlink(&victim, folder.join("three.jsonl")).unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.join("four.jsonl")).unwrap();
+
+    for name in ["one.jsonl", "two.jsonl"] {
+        said(command_in(&folder).args(["export", name]));
+
+        let written = std::fs::symlink_metadata(folder.join(name)).unwrap();
+        assert!(written.is_file(), "{name}");
+        assert_eq!(written.permissions().mode() & 0o777, 0o600, "{name}");
+    }
+    for name in ["three.jsonl", "four.jsonl"] {
+        let (output, errors) = run(command_in(&folder).args(["export", name]));
+        assert_eq!(output.status.code(), Some(1), "{name}: {errors}");
+        assert!(errors.contains("exists"), "{name}: {errors}");
+    }
+
+    assert_eq!(std::fs::read_to_string(&prepared).unwrap(), "mine");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+    assert!(!folder.join("nowhere").exists());
+    let entries = std::fs::read_dir(&folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut parts: Vec<_> = names.filter(|name| name.ends_with(".part")).collect();
+    parts.sort();
+    assert_eq!(parts, ["one.jsonl.part", "two.jsonl.part"]);
+}
+
 #[test]
 fn every_fault_of_a_file_is_told_with_its_line_and_nothing_is_imported() {
     let (here, there) = (folder(), folder());

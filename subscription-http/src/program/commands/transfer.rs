@@ -2,6 +2,7 @@
 //! store.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
 use super::billing_pause;
 use crate::program::background::process_clock;
+use crate::program::keys::random;
 use crate::program::open::Opened;
 use crate::program::settings::{Database, Settings, Users};
 use crate::program::{Failure, print};
@@ -22,18 +24,18 @@ use crate::program::{Failure, print};
 /// Writes all records to a file that does not exist yet.
 pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failure> {
     let shown = path.display();
-    let failure = |error: std::io::Error| Failure(format!("cannot write {shown}: {error}"));
+    let failure = |error: io::Error| not_written(path, &error);
     if path.exists() {
         return Err(Failure(format!("{shown} exists already")));
     }
     let opened = open(settings).await?;
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    // The file contains personal data, so only its owner may read it.
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(&part).map_err(failure)?;
+    let (part, file) = match Part::create(path) {
+        Ok(created) => created,
+        Err(failure) => {
+            opened.close().await;
+            return Err(failure);
+        }
+    };
     let mut file = BufWriter::new(tokio::fs::File::from_std(file));
     let bar = bar(None);
     let exported = opened
@@ -48,16 +50,52 @@ pub(crate) async fn export(settings: &Settings, path: &Path) -> Result<(), Failu
     let counts = exported?;
     file.flush().await.map_err(failure)?;
     file.into_inner().sync_all().await.map_err(failure)?;
-    std::fs::rename(&part, path).map_err(failure)?;
+    part.publish(path).map_err(failure)?;
     print(&format!("wrote {} records to {shown}", counts.total()));
     Ok(())
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    Failure(format!("cannot write {}: {error}", path.display()))
+}
+
+/// The file that an export writes. It gets its name when it is complete, and is removed otherwise.
+struct Part(PathBuf);
+
+impl Part {
+    /// Creates the file beside the path of the export. Only its owner may read it, because it contains personal data.
+    fn create(path: &Path) -> Result<(Self, File), Failure> {
+        let mut part = path.as_os_str().to_owned();
+        // In a folder that others can write to, a name that they know could be a file or a link of theirs.
+        part.push(format!(".{}.part", random()?));
+        let part = PathBuf::from(part);
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&part);
+        Ok((Self(part), file.map_err(|error| not_written(path, &error))?))
+    }
+
+    /// Gives the file its name, unless that exists by now.
+    fn publish(self, path: &Path) -> io::Result<()> {
+        match std::fs::hard_link(&self.0, path) {
+            // Not every file system has hard links.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                std::fs::rename(&self.0, path)
+            }
+            linked => linked,
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // After a rename it is gone.
+        std::fs::remove_file(&self.0).ok();
+    }
 }
 
 /// Reads an exported file into an empty database. Unless `as_is` is set, the import also pauses billing and disables
 /// webhook endpoints, and does not import the offset of a manual clock.
 pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Result<(), Failure> {
-    let failure =
-        |error: std::io::Error| Failure(format!("cannot read {}: {error}", path.display()));
+    let failure = |error: io::Error| Failure(format!("cannot read {}: {error}", path.display()));
     let file = File::open(path).map_err(failure)?;
     let bytes = file.metadata().map_err(failure)?.len();
     let file = BufReader::with_capacity(1 << 16, tokio::fs::File::from_std(file));
