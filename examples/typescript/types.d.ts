@@ -1271,7 +1271,7 @@ export interface components {
         /** @description A person with an account. */
         User: {
             id: components["schemas"]["RecordId"];
-            /** @description The e-mail address as it was sent at sign-up, or at the sign-in that changed it. */
+            /** @description The e-mail address as the identity provider spells it, with its domain in ASCII (`xn--…`). */
             email: string;
             created_at: components["schemas"]["Timestamp"];
         };

@@ -64,7 +64,7 @@ pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
 impl Authentication {
     /// Creates an account for an identity that has no account, and opens its first session.
     pub async fn sign_up(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
-        let identity = self.proved(&sign_in).await?;
+        let (identity, email) = self.proved(&sign_in).await?;
         self.service()
             .retrying_on(&identity, || async {
                 let found =
@@ -77,7 +77,7 @@ impl Authentication {
                 let user = User {
                     id: UserId::new(now, self.service().randomness())?,
                     identity: identity.clone(),
-                    email: sign_in.email.clone(),
+                    email: email.clone(),
                     closing: false,
                     created_at: now,
                     updated_at: now,
@@ -94,7 +94,7 @@ impl Authentication {
     /// [`AuthSettings::ended_per_user`](super::AuthSettings::ended_per_user) are deleted. If the identity provider has
     /// verified another address than the account has, the account gets the verified address.
     pub async fn sign_in(&self, sign_in: SignIn) -> Result<SignedIn, Error> {
-        let identity = self.proved(&sign_in).await?;
+        let (identity, email) = self.proved(&sign_in).await?;
         self.service()
             .retrying_on(&identity, || async {
                 let found =
@@ -116,8 +116,8 @@ impl Authentication {
                 let version = user.version.next();
                 let mut next = User::clone(&user);
                 // Two spellings of one address, such as in upper and lower case, are equal: the stored one stays.
-                if next.email != sign_in.email {
-                    next.email.clone_from(&sign_in.email);
+                if next.email != email {
+                    next.email.clone_from(&email);
                 }
                 let change = Change::Updated { fields: user.changed_fields(&next) };
                 let next = User { updated_at: now, version, ..next };
@@ -126,24 +126,25 @@ impl Authentication {
             .await
     }
 
-    /// Verifies the identity token, and compares the e-mail address in it with the one that the caller sent.
-    async fn proved(&self, sign_in: &SignIn) -> Result<IdentityKey, Error> {
-        let SignIn { access_token, email, .. } = sign_in;
+    /// Verifies the identity token, and compares the e-mail address in it with the one that the caller sent. Returns the
+    /// provider's address: the caller may have spelled it in another way.
+    async fn proved(&self, sign_in: &SignIn) -> Result<(IdentityKey, Email), Error> {
+        let SignIn { access_token, email: claimed, .. } = sign_in;
         let now = self.service().now();
-        let identity = match self.0.verifier.verify(access_token, email, now).await {
+        let identity = match self.0.verifier.verify(access_token, claimed, now).await {
             Ok(identity) => identity,
             Err(IdentityRefused::Rejected) => return Err(Unauthenticated::IdentityRejected.into()),
             Err(IdentityRefused::Unavailable(source)) => {
                 return Err(DependencyFailed::IdentityProvider(source).into());
             }
         };
-        if identity.email.as_ref() != Some(email) {
+        let Some(email) = identity.email.filter(|email| email == claimed) else {
             return Err(Forbidden::EmailMismatch.into());
-        }
+        };
         if !identity.email_verified {
             return Err(Forbidden::EmailNotVerified.into());
         }
-        Ok(identity.key)
+        Ok((identity.key, email))
     }
 
     /// The live sessions that must be revoked when a new session is opened, oldest first. They are returned as they are

@@ -160,14 +160,15 @@ fn https_url(text: &str) -> Result<&str, InvalidValue> {
 
 /// An e-mail address whose form was checked.
 ///
-/// It is stored as it was sent, and compared by its [key](Email::key): in lower case, with the domain in its
-/// ASCII form. The part before the `@` must be ASCII, so that no two addresses look the same.
+/// Its domain is kept in its ASCII form (UTS 46): so two domains that look the same differ, and every mail program sends
+/// to the one that was meant. The part before the `@` must be ASCII. It is kept as it was sent, and compared in lower
+/// case, as is the whole [key](Email::key).
 ///
 /// ```
 /// use subscription_core::Email;
 ///
 /// let email: Email = "Ada@Bücher.example".parse()?;
-/// assert_eq!(email.to_string(), "Ada@Bücher.example");
+/// assert_eq!(email.to_string(), "Ada@xn--bcher-kva.example");
 /// assert_eq!(email, "ada@xn--bcher-kva.example".parse()?);
 /// # Ok::<(), subscription_core::InvalidValue>(())
 /// ```
@@ -178,7 +179,7 @@ pub struct Email {
 }
 
 impl Email {
-    /// The address as it was sent.
+    /// The address, with its domain in ASCII.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -198,7 +199,8 @@ impl FromStr for Email {
         let text = checked(text.trim(), 1, 254, false)?;
         let (local, domain) = text.rsplit_once('@').ok_or_else(bad_format)?;
         let domain = idna::domain_to_ascii_strict(domain).map_err(|_| bad_format())?;
-        let key = format!("{}@{domain}", local.to_ascii_lowercase());
+        let text = format!("{local}@{domain}");
+        let key = text.to_ascii_lowercase();
         let options =
             Options::default().with_required_tld().without_domain_literal().without_display_text();
         let quoted = local.contains('"');

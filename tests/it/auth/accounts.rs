@@ -156,6 +156,31 @@ async fn another_spelling_of_the_address_changes_nothing() {
     assert_eq!(again.user.email.as_str(), "ada@example.com");
 }
 
+/// Some spellings of a domain are equal for this service, and name another domain or none for a mail program.
+#[tokio::test]
+async fn the_address_of_an_account_is_spelled_as_the_provider_does_with_its_domain_in_ascii() {
+    let cases = [
+        ("Eve@gmail.com", format!("eve@gmail{}.com", "\u{E0100}".repeat(60)), "Eve@gmail.com"),
+        ("eve@gmail.com", "EVE@ｇｍａｉｌ.com".to_owned(), "eve@gmail.com"),
+        ("eve@gmail.com", "eve@g\u{ad}mail.com".to_owned(), "eve@gmail.com"),
+        ("Eve@Straße.Example", "eve@straße.example".to_owned(), "Eve@xn--strae-oqa.example"),
+        ("eve@βόλος.com", "eve@xn--nxasmm1c.com".to_owned(), "eve@xn--nxasmm1c.com"),
+    ];
+    for (of_provider, of_caller, expected) in cases {
+        let world = AuthWorld::new();
+        let token = || world.identity_token("eve", |claims| claims["email"] = json!(of_provider));
+        let eve = || SignIn { access_token: token(), email: of(&of_caller), ..world.person("eve") };
+
+        let new = world.auth.sign_up(eve()).await.unwrap();
+        assert_eq!(new.user.email.as_str(), expected, "{of_caller}");
+        let again = world.auth.sign_in(eve()).await.unwrap();
+        assert_eq!(again.user.email.as_str(), expected, "{of_caller}");
+        world.sign_in("eve").await;
+        let back = world.auth.sign_in(eve()).await.unwrap();
+        assert_eq!(back.user.email.as_str(), expected, "{of_caller}");
+    }
+}
+
 #[tokio::test]
 async fn a_deleted_account_leaves_nothing_of_the_person() {
     let world = AuthWorld::new();
