@@ -112,6 +112,7 @@ impl IdentityVerifier for SharedSecretIdentities {
         now: Timestamp,
     ) -> Result<Identity, IdentityRefused> {
         Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
+            .filter(Compact::may_name_a_person)
             .and_then(|compact| compact.verify(&self.key))
             .and_then(|claims| self.trust.identity(&claims, now))
             .ok_or(IdentityRefused::Rejected)

@@ -113,6 +113,12 @@ impl<'a> Compact<'a> {
         })
     }
 
+    /// True unless the type in the header (`typ`) says that the token is of another kind than an identity token, such as
+    /// a logout token or an access token. The provider signs all of them with the same keys.
+    pub(crate) fn may_name_a_person(&self) -> bool {
+        self.token_type.as_ref().is_none_or(|kind| kind.eq_ignore_ascii_case("JWT"))
+    }
+
     /// The claims, if `key` verifies the signature of the token; otherwise `None`.
     pub(crate) fn verify(&self, key: &VerifyingKey) -> Option<Vec<u8>> {
         if self.algorithm != key.algorithm.as_str() {

@@ -210,6 +210,7 @@ impl IdentityVerifier for OidcIdentities {
         now: Timestamp,
     ) -> Result<Identity, IdentityRefused> {
         let compact = Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX)
+            .filter(Compact::may_name_a_person)
             .ok_or(IdentityRefused::Rejected)?;
         let key = self.key(compact.key_id.as_deref(), now).await?;
         let Some(claims) = compact.verify(&key) else {

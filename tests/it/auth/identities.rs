@@ -34,6 +34,15 @@ async fn a_good_token_names_the_person() {
 }
 
 #[tokio::test]
+async fn a_token_of_another_kind_names_nobody() {
+    for kind in ["at+jwt", "logout+jwt", "secevent+jwt"] {
+        let header = json!({ "alg": "HS256", "typ": kind });
+        let token = Signer::hs256(PROVIDER_SECRET).token(&header, &ada());
+        assert_eq!(answer(&verifier(), &token, after(0)).await, "rejected", "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn only_the_secret_signs_and_only_with_hs256() {
     let claims = ada();
     let header = json!({ "alg": "HS256" });
