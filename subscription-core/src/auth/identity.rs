@@ -51,6 +51,11 @@ pub trait IdentityVerifier: Send + Sync + fmt::Debug {
         claimed: &Email,
         now: Timestamp,
     ) -> Result<Identity, IdentityRefused>;
+
+    /// When the provider's keys were last fetched; `None` before, and for a verifier that fetches none.
+    fn keys_fetched_at(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// Accepts everybody: a token that is not blank is enough to prove the address that the caller sent with it.

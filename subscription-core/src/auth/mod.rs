@@ -49,6 +49,7 @@ use self::clients::ACCEPTED_MAX;
 use self::secret_cache::SecretCache;
 use self::token::AccessTokens;
 use crate::service::SubscriptionService;
+use crate::values::Timestamp;
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,6 +188,11 @@ impl Authentication {
             settings: AuthSettings::default(),
             accepted: SecretCache::of(ACCEPTED_MAX),
         })
+    }
+
+    /// When the keys of the identity provider were last fetched; `None` before, and if it publishes none.
+    pub fn identity_keys_fetched_at(&self) -> Option<Timestamp> {
+        self.0.verifier.keys_fetched_at()
     }
 
     /// The public keys that verify the access tokens of this service, as a JWK set.

@@ -25,8 +25,11 @@ const KEYS_MAX: usize = 100;
 /// Minimum time between the starts of two fetches of the keys, even if tokens with unknown key ids arrive.
 const FETCH_EVERY: Duration = Duration::from_secs(30);
 
-/// The age at which the keys are fetched again; if the fetch fails, the old keys stay in use.
+/// The age at which the keys are fetched again; if the fetch fails, the old keys stay in use until [`KEYS_AGE_MAX`].
 const FRESH_FOR: Duration = Duration::from_hours(1);
+
+/// The age from which keys are no longer used, even if they cannot be fetched: the provider may have withdrawn them.
+const KEYS_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// The algorithms accepted from an OIDC provider.
 const ALGORITHMS: [Algorithm; 4] =
@@ -113,7 +116,7 @@ impl OidcIdentities {
         let fetched = self.fetch_keys(&mut flight, now).await;
         match (self.known_key(id, now, false), fetched) {
             (Some(key), _) => Ok(key),
-            (None, Ok(())) if self.has_keys() => {
+            (None, Ok(())) if self.has_keys(now) => {
                 tracing::info!(
                     "identity token rejected: the provider has no key with the key id (kid) that the token names"
                 );
@@ -126,8 +129,10 @@ impl OidcIdentities {
 
     fn known_key(&self, id: Option<&str>, now: Timestamp, fresh: bool) -> Option<VerifyingKey> {
         let known = locked(&self.known);
-        let is_fresh = |at: Timestamp| is_within(FRESH_FOR, at, now);
-        if fresh && !known.fetched_at.is_some_and(is_fresh) {
+        let fetched_at = known.fetched_at?;
+        if now >= fetched_at.saturating_add(KEYS_AGE_MAX)
+            || (fresh && !is_within(FRESH_FOR, fetched_at, now))
+        {
             return None;
         }
         let found = match (id, known.keys.as_slice()) {
@@ -140,8 +145,11 @@ impl OidcIdentities {
         found.map(|(_, key)| key.clone())
     }
 
-    fn has_keys(&self) -> bool {
-        !locked(&self.known).keys.is_empty()
+    /// True if there are keys that are not too old.
+    fn has_keys(&self, now: Timestamp) -> bool {
+        let known = locked(&self.known);
+        let are_current = |at: Timestamp| now < at.saturating_add(KEYS_AGE_MAX);
+        !known.keys.is_empty() && known.fetched_at.is_some_and(are_current)
     }
 
     /// True if a fetch may begin now: at least [`FETCH_EVERY`] must have passed since the last one began. If it returns
@@ -165,6 +173,9 @@ impl OidcIdentities {
         }
         let Some(body) = flight.landed().await else { return Ok(()) };
         let keys = read_keys(&body?)?;
+        if keys.is_empty() {
+            tracing::warn!("the identity provider publishes no usable key: nobody can sign in");
+        }
         let mut known = locked(&self.known);
         known.keys = keys;
         known.fetched_at = Some(now);
@@ -181,7 +192,7 @@ fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
     now < at.saturating_add(span) && at < now.saturating_add(FETCH_EVERY)
 }
 
-/// The supported keys of a JWK set. A set without such keys is an error, so that the old keys stay in use.
+/// The supported keys of a JWK set. A set without such keys is no error: the provider has withdrawn all others.
 fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFailed> {
     #[derive(serde::Deserialize)]
     struct AnyKeys {
@@ -197,8 +208,7 @@ fn read_keys(body: &[u8]) -> Result<Vec<(Option<String>, VerifyingKey)>, FetchFa
         let key = VerifyingKey::from_jwk(&jwk, &ALGORITHMS)?;
         Some((jwk.common.key_id, key))
     });
-    let keys: Vec<_> = keys.take(KEYS_MAX).collect();
-    if keys.is_empty() { Err(FetchFailed::new("the key set has no usable key")) } else { Ok(keys) }
+    Ok(keys.take(KEYS_MAX).collect())
 }
 
 #[async_trait]
@@ -218,6 +228,10 @@ impl IdentityVerifier for OidcIdentities {
             return Err(IdentityRefused::Rejected);
         };
         self.trust.identity(&claims, now).ok_or(IdentityRefused::Rejected)
+    }
+
+    fn keys_fetched_at(&self) -> Option<Timestamp> {
+        locked(&self.known).fetched_at
     }
 }
 

@@ -144,6 +144,8 @@ impl Api {
         cursor_key: SecretSlice<u8>,
     ) -> ApiBuilder {
         let long_polls = LongPolls::default();
+        let mut metrics = Metrics::new(&long_polls.gauge);
+        metrics.identity_keys(&auth, &service);
         ApiBuilder(State {
             service,
             auth,
@@ -154,7 +156,7 @@ impl Api {
             limiters: Limiters::default(),
             hosts: Hosts::default(),
             origins: Origins::default(),
-            metrics: Metrics::new(&long_polls.gauge),
+            metrics,
             requests: Arc::default(),
             readiness: Readiness::default(),
             json_caches: JsonCaches::default(),

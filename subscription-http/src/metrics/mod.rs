@@ -16,9 +16,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use subscription_core::SubscriptionService;
+use subscription_core::auth::Authentication;
 
 use crate::api::routes::{self, Route};
 pub use clock::ClockMetrics;
@@ -67,6 +70,24 @@ impl Collector for Count {
     }
 }
 
+/// The age of the identity provider's keys, once they were fetched.
+#[derive(Debug)]
+struct IdentityKeysAge {
+    auth: Authentication,
+    service: SubscriptionService,
+}
+
+impl Collector for IdentityKeysAge {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(fetched_at) = self.auth.identity_keys_fetched_at() else { return Ok(()) };
+        let name = "identity_keys_age_seconds";
+        let help = "Time since the keys of the identity provider were fetched";
+        let encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let age = self.service.now().micros().saturating_sub(fetched_at.micros()) / 1_000_000;
+        ConstGauge::new(age).encode(encoder)
+    }
+}
+
 /// Writes a counter without labels.
 fn count(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, number: u64) -> fmt::Result {
     let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -107,6 +128,12 @@ impl Metrics {
         registry.register("rate_limited", "Requests refused by a rate limit", limited.clone());
         let usual = routes::all().map(|_| OnceLock::new()).collect();
         Self { registry, requests, seconds, limited, usual }
+    }
+
+    /// Shows the age of the identity provider's keys.
+    pub(crate) fn identity_keys(&mut self, auth: &Authentication, service: &SubscriptionService) {
+        let (auth, service) = (auth.clone(), service.clone());
+        self.registry.register_collector(Box::new(IdentityKeysAge { auth, service }));
     }
 
     /// Counts a request that a rate limit refused.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use subscription_core::Timestamp;
-use subscription_core::auth::{ANSWER_BYTES_MAX, OidcIdentities};
+use subscription_core::auth::{ANSWER_BYTES_MAX, IdentityVerifier as _, OidcIdentities};
 
 use super::forge::Signer;
 use super::provider::{ScriptedFetch, ada, after, answer, trust};
@@ -218,13 +218,12 @@ async fn good_keys_survive_whatever_the_provider_does() {
         body.resize(ANSWER_BYTES_MAX + 1, b' ');
         body
     };
-    let bad: [Result<Vec<u8>, &str>; 9] = [
+    let bad: [Result<Vec<u8>, &str>; 8] = [
         Err("connection refused"),
         Err("302 to http://169.254.169.254/"),
         Ok(b"".to_vec()),
         Ok(b"<html>we are sorry</html>".to_vec()),
         Ok(b"{}".to_vec()),
-        Ok(br#"{"keys":[]}"#.to_vec()),
         Ok(br#"{"keys":{}}"#.to_vec()),
         Ok(vec![b'['; 100_000]),
         Ok(too_large),
@@ -242,7 +241,70 @@ async fn good_keys_survive_whatever_the_provider_does() {
         assert_ne!(provider.answer(&token(2), after(now + 30)).await, "taken", "case {number}");
         now += 100;
     }
-    assert_eq!(provider.fetch.count(), 1 + 9 * 2);
+    assert_eq!(provider.fetch.count(), 1 + 8 * 2);
+}
+
+/// Nobody could tell this service that a key was stolen, while its provider cannot be reached.
+#[tokio::test]
+async fn keys_are_believed_for_a_day_without_their_provider() {
+    let provider = Provider::new(ScriptedFetch::answering(&set(&[1])));
+    let long = |number| {
+        let mut claims = ada();
+        claims["exp"] = json!(u32::MAX);
+        signer(number).token(&json!({ "alg": "EdDSA", "kid": format!("k{number}") }), &claims)
+    };
+    assert_eq!(provider.answer(&long(1), after(0)).await, "taken");
+    assert_eq!(provider.verifier.keys_fetched_at(), Some(after(0)));
+
+    provider.fetch.fail("connection refused");
+
+    for (number, now, expected) in [
+        (1, 86_399, "taken"),
+        (1, 86_400, "unavailable"),
+        (2, 86_401, "unavailable"),
+        (1, 365 * 86_400, "unavailable"),
+    ] {
+        assert_eq!(provider.answer(&long(number), after(now)).await, expected, "{now}");
+    }
+    provider.fetch.answer(&set(&[1]));
+    assert_eq!(provider.answer(&long(1), after(366 * 86_400)).await, "taken");
+}
+
+#[tokio::test]
+async fn a_provider_that_withdraws_all_keys_is_heard() {
+    let unusable = json!({ "keys": [{ "kty": "oct", "k": "c2VjcmV0", "kid": "k1" }] });
+    for none in [json!({ "keys": [] }), unusable] {
+        let provider = Provider::new(ScriptedFetch::answering(&set(&[1])));
+        assert_eq!(provider.answer(&token(1), after(0)).await, "taken");
+
+        provider.fetch.answer(&none);
+
+        assert_eq!(provider.answer(&token(1), after(3_600)).await, "unavailable", "{none}");
+        provider.fetch.answer(&set(&[1]));
+        assert_eq!(provider.answer(&token(1), after(3_629)).await, "unavailable", "{none}");
+        assert_eq!(provider.answer(&token(1), after(3_630)).await, "taken", "{none}");
+    }
+}
+
+/// A provider signs tokens of other kinds with the same keys.
+#[tokio::test]
+async fn a_token_of_another_kind_names_nobody() {
+    let provider = Provider::new(ScriptedFetch::answering(&set(&[1])));
+    for (kind, expected) in [
+        (json!("JWT"), "taken"),
+        (json!("jwt"), "taken"),
+        (json!("at+jwt"), "rejected"),
+        (json!("application/at+jwt"), "rejected"),
+        (json!("logout+jwt"), "rejected"),
+        (json!("secevent+jwt"), "rejected"),
+        (json!("dpop+jwt"), "rejected"),
+        (json!(""), "rejected"),
+        (json!(["JWT"]), "rejected"),
+    ] {
+        let header = json!({ "alg": "EdDSA", "kid": "k1", "typ": kind });
+        let token = signer(1).token(&header, &ada());
+        assert_eq!(provider.answer(&token, after(0)).await, expected, "{kind}");
+    }
 }
 
 #[tokio::test]
