@@ -39,7 +39,7 @@ pub use identity::{
 pub use input::{ProofOfIdentity, RefreshRequest};
 pub use jws::{Algorithm, SigningFailed};
 pub use keys::{KeyRing, SigningKey};
-pub use portal_token::PORTAL_LIFETIME;
+pub use portal_token::{PORTAL_LIFETIME, PortalUser};
 pub use provider::{IntrospectedIdentities, OidcIdentities};
 pub use refresh::RefreshWindows;
 pub use sign_in::{SignIn, SignedIn};

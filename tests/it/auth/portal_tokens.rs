@@ -44,7 +44,7 @@ fn with_keys(world: &AuthWorld, keys: ServerKeys) -> Authentication {
 
 fn answer(auth: &Authentication, token: &SecretString) -> &'static str {
     auth.portal_user(token).map_or_else(subscription_core::Unauthenticated::code, |user| {
-        assert_eq!(user, of(USER));
+        assert_eq!((user.id, user.has_account), (of(USER), false));
         "taken"
     })
 }
@@ -161,19 +161,40 @@ async fn a_token_is_good_until_its_server_key_is_dropped() {
 #[tokio::test]
 async fn a_token_needs_an_account_where_users_are_checked_and_none_elsewhere() {
     let world = AuthWorld::new();
+    let anybody = with_keys(&world, server_key(1, SERVER_KEY));
+    let admitted = async |auth: &Authentication, token: &SecretString| {
+        auth.expect_portal_user(auth.portal_user(token).unwrap()).await
+    };
     let ada = world.sign_up("ada").await.user.id;
-    assert!(world.auth.issue_portal_token(ada).await.is_ok());
-    assert!(world.auth.expect_portal_user(ada).await.is_ok());
+    let of_ada = world.auth.issue_portal_token(ada).await.unwrap();
+    assert!(admitted(&world.auth, &of_ada).await.is_ok());
     let unknown = of(USER);
     assert_eq!(wrong(world.auth.issue_portal_token(unknown).await).1, "not_found");
-    assert_eq!(wrong(world.auth.expect_portal_user(unknown).await).1, "session_revoked");
-    world.close(ada).await;
-    assert_eq!(wrong(world.auth.issue_portal_token(ada).await).1, "account_closing");
-    assert_eq!(wrong(world.auth.expect_portal_user(ada).await).1, "account_closing");
+    let of_unknown = anybody.issue_portal_token(unknown).await.unwrap();
+    assert!(admitted(&anybody, &of_unknown).await.is_ok());
+    assert_eq!(wrong(admitted(&world.auth, &of_unknown).await).1, "session_revoked");
 
-    let anybody = with_keys(&world, server_key(1, SERVER_KEY));
-    for user in [unknown, ada] {
-        assert!(anybody.issue_portal_token(user).await.is_ok());
-        assert!(anybody.expect_portal_user(user).await.is_ok());
+    world.close(ada).await;
+
+    for auth in [&world.auth, &anybody] {
+        assert_eq!(wrong(auth.issue_portal_token(ada).await).1, "account_closing");
+        assert_eq!(wrong(admitted(auth, &of_ada).await).1, "account_closing");
     }
+}
+
+/// Also where users are not looked up: whoever had an account here has deleted all that is here.
+#[tokio::test]
+async fn a_token_ends_with_the_account_wherever_users_are() {
+    let world = AuthWorld::new();
+    let anybody = with_keys(&world, server_key(1, SERVER_KEY));
+    let signed_in = world.sign_up("ada").await;
+    let ada = signed_in.user.id;
+    let token = anybody.issue_portal_token(ada).await.unwrap();
+    let user = anybody.portal_user(&token).unwrap();
+    assert!(user.has_account && anybody.expect_portal_user(user).await.is_ok());
+
+    let caller = world.check(&signed_in).await.unwrap();
+    world.auth.delete_account(&caller, &ada.to_string()).await.unwrap();
+
+    assert_eq!(wrong(anybody.expect_portal_user(user).await).1, "session_revoked");
 }

@@ -177,10 +177,10 @@ impl Api {
     async fn admit_by_link(&self, call: &mut Call, token: &SecretString) -> Result<(), ApiError> {
         let State { auth, limiters, requests, .. } = &*self.state;
         let person = auth.portal_user(token)?;
-        limiters.portal(person)?;
+        limiters.portal(person.id)?;
         requests.fetch_add(1, Ordering::Relaxed);
         auth.expect_portal_user(person).await?;
-        call.person = Some(person);
+        call.person = Some(person.id);
         Ok(())
     }
 
