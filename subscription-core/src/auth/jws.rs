@@ -119,6 +119,12 @@ impl<'a> Compact<'a> {
         self.token_type.as_ref().is_none_or(|kind| kind.eq_ignore_ascii_case("JWT"))
     }
 
+    /// What is signed. It names the token: some algorithms have several signatures for one token, and from one of them
+    /// anybody can make another.
+    pub(crate) const fn message(&self) -> &'a str {
+        self.message
+    }
+
     /// The claims, if `key` verifies the signature of the token; otherwise `None`.
     pub(crate) fn verify(&self, key: &VerifyingKey) -> Option<Vec<u8>> {
         if self.algorithm != key.algorithm.as_str() {

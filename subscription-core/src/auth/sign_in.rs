@@ -4,11 +4,13 @@ use crate::store::{StoreExt as _, UniqueValue};
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::deletion::delete;
+use super::identity::TOKEN_BYTES_MAX;
+use super::jws::Compact;
 use super::refresh_token::RefreshToken;
-use super::secret_cache::hash;
+use super::secret_cache::{SecretHash, hash};
 use super::{Authentication, IdentityRefused};
 use crate::accounts::{IdentityKey, Origin, RevocationReason, Session, User};
 use crate::error::{Conflict, DependencyFailed, Error, Forbidden, Unauthenticated};
@@ -58,6 +60,15 @@ struct Surplus {
 /// Refuses an account that is being deleted.
 pub(super) fn expect_open(user: &User) -> Result<(), Conflict> {
     if user.closing { Err(Conflict::AccountClosing) } else { Ok(()) }
+}
+
+/// The hash by which the sessions of one identity token are counted. A signature is no part of it: see
+/// [`Compact::message`].
+fn token_hash(token: &SecretString) -> SecretHash {
+    match Compact::parse(token.expose_secret(), TOKEN_BYTES_MAX) {
+        Some(compact) => hash(&compact.message().into()),
+        None => hash(token),
+    }
 }
 
 /// # Accounts
@@ -151,7 +162,7 @@ impl Authentication {
     /// after the revocation.
     fn surplus(&self, sessions: &[Arc<Session>], sign_in: &SignIn, now: Timestamp) -> Vec<Session> {
         let settings = &self.0.settings;
-        let token = hash(&sign_in.access_token);
+        let token = token_hash(&sign_in.access_token);
         let oldest_first = || sessions.iter().rev();
         let beyond = |max: usize, counts: &dyn Fn(&Session) -> bool| -> Vec<SessionId> {
             let counted: Vec<_> = oldest_first().filter(|session| counts(session)).collect();
@@ -211,7 +222,7 @@ impl Authentication {
             user_id: user.id,
             client_id: sign_in.client_id.clone(),
             issuer: user.identity.issuer.clone(),
-            opened_with: hash(&sign_in.access_token),
+            opened_with: token_hash(&sign_in.access_token),
             key_id: self.0.server_keys.current(),
             salt,
             generation: 1,

@@ -5,14 +5,21 @@ use std::time::Duration;
 use subscription_core::accounts::Session;
 use subscription_core::store::{SessionQuery, StoreExt as _};
 
-use subscription_core::auth::{AuthSettings, SignIn, SignedIn};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
+use subscription_core::auth::{
+    AuthSettings, Authentication, KeyRing, OidcIdentities, SignIn, SignedIn, SigningKey,
+};
 use subscription_core::store::{ChangeSet, PageLimit};
 use subscription_core::{Timestamp, UserId};
 use test_support::seed::steps;
 use test_support::service_world::of;
 use test_support::spy_store::{CallCounts, SpyStore};
 
-use super::world::{AuthWorld, web};
+use super::forge::{P256_PEM, Signer};
+use super::provider::{ScriptedFetch, ada, trust};
+use super::world::{AuthWorld, SERVER_KEY, SIGNING_SEED, secret, server_key, web};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -153,4 +160,44 @@ async fn the_longest_ended_sessions_go_first() {
     }
 
     assert_eq!(kept, [false, false, true, true]);
+}
+
+/// Of an ECDSA signature (r, s) anybody can make the signature (r, n - s), which is as good.
+#[tokio::test]
+async fn an_identity_token_counts_once_whichever_of_its_signatures_it_has() {
+    let world = AuthWorld::new();
+    let signer = Signer::pem(P256_PEM, jsonwebtoken::Algorithm::ES256);
+    let fetch = Arc::new(ScriptedFetch::answering(&json!({ "keys": [signer.jwk("k1")] })));
+    let url = "https://id.example.com/keys".parse().unwrap();
+    let verifier = Arc::new(OidcIdentities::new(trust(), url, fetch));
+    let keys = KeyRing::new(SigningKey::ed25519(&secret(&SIGNING_SEED)).unwrap());
+    let server_keys = server_key(1, SERVER_KEY);
+    let auth = Authentication::builder(world.service.clone(), verifier, keys, server_keys).build();
+    let token = signer.token(&json!({ "alg": "ES256", "kid": "k1" }), &ada());
+    let tokens = [token.clone(), with_other_signature(&token)];
+    let person = |token: &str| SignIn { access_token: token.into(), ..world.person("ada") };
+    let user = auth.sign_up(person(&token)).await.unwrap().user.id;
+
+    for nth in 0..12 {
+        world.clock.advance(Duration::from_secs(1));
+        auth.sign_in(person(&tokens[nth % 2])).await.unwrap();
+    }
+
+    assert_eq!(rows(&world, user).await.0, 5);
+}
+
+/// The same token with the other signature of P-256.
+fn with_other_signature(token: &str) -> String {
+    /// The order of the group, in hexadecimal digits.
+    const N: &str = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551";
+    let (message, signature) = token.rsplit_once('.').unwrap();
+    let mut signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+    let mut borrow = 0;
+    for at in (0..32).rev() {
+        let digit = i32::from(u8::from_str_radix(&N[2 * at..2 * at + 2], 16).unwrap());
+        let left = digit - i32::from(signature[32 + at]) - borrow;
+        borrow = i32::from(left < 0);
+        signature[32 + at] = u8::try_from(left.rem_euclid(256)).unwrap();
+    }
+    format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
