@@ -93,7 +93,7 @@ impl Api {
         // The head is checked outside of the future, which makes the future smaller.
         let (head, body) = request.into_parts();
         let body = RequestBody::new(&head, body);
-        let mut log = RequestLog::begin(self, &head.method, routes::is_private(head.uri.path()));
+        let mut log = RequestLog::begin(self, &head.method);
         let admission = catch_unwind(AssertUnwindSafe(|| self.admit_head(head, peer, &mut log)));
         let admission = admission.unwrap_or_else(|_| {
             Err(ApiError::unforeseen("the check of the request head panicked"))

@@ -64,12 +64,6 @@ impl Reply {
         self
     }
 
-    /// Forbids caches to store the response.
-    pub(crate) fn no_store(mut self) -> Self {
-        self.set(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        self
-    }
-
     /// If `replayed` is true, marks the response as the result of an earlier request with the same idempotency key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
         if replayed {

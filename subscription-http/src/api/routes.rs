@@ -54,8 +54,6 @@ pub(crate) struct Area {
     /// The beginning of all paths of the area.
     pub(crate) path: &'static str,
     pub(crate) routes: &'static [Route],
-    /// True if responses must not be cached.
-    pub(crate) is_private: bool,
     /// True if the `Host` of a request is not checked (except in development), because health probes call the server by
     /// its IP address.
     pub(crate) any_host: bool,
@@ -65,7 +63,7 @@ pub(crate) struct Area {
 
 impl Area {
     pub(crate) const fn new(path: &'static str, routes: &'static [Route]) -> Self {
-        Self { path, routes, is_private: false, any_host: false, for_operators: false }
+        Self { path, routes, any_host: false, for_operators: false }
     }
 }
 
@@ -128,11 +126,6 @@ impl Served<'_> {
         let is_shown = self.surface == Surface::Whole || !part.is_for_console();
         is_shown && self.parts.contains(&part)
     }
-}
-
-/// True if responses to a path must not be cached.
-pub(crate) fn is_private(path: &str) -> bool {
-    AREAS.iter().any(|area| area.is_private && path.starts_with(area.path))
 }
 
 /// True if the `Host` of a request for a path is not checked (except in development).

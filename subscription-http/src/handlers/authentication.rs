@@ -11,39 +11,36 @@ use crate::api::routes::Needs::{Bearer, BearerEvenExpired};
 use crate::api::routes::{Area, Route, delete, get, post, post_empty, scope};
 use crate::api::{ApiError, Call, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/authentication",
-        &[
-            Route {
-                limit: Some(RouteLimit::SignIn),
-                ..post("/authentication/sign-in", scope(Auth), &sign_in)
-            },
-            Route {
-                limit: Some(RouteLimit::SignIn),
-                ..post("/authentication/sign-up", scope(Auth), &sign_up)
-            },
-            post_empty("/authentication/user-logged-in", Bearer, &user_logged_in),
-            Route {
-                limit: Some(RouteLimit::Refresh),
-                ..post("/authentication/refresh-token", scope(Auth), &refresh_token)
-            },
-            delete("/authentication/delete-my-account/{auth_id}", Bearer, &delete_my_account),
-            get("/authentication/tokens", Bearer, &tokens),
-            post_empty("/authentication/tokens/logout", BearerEvenExpired, &logout),
-            post_empty("/authentication/tokens/revoke-all", Bearer, &revoke_all),
-            post_empty(
-                "/authentication/tokens/revoke-all-except-current",
-                Bearer,
-                &revoke_all_except_current,
-            ),
-        ],
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/authentication",
+    &[
+        Route {
+            limit: Some(RouteLimit::SignIn),
+            ..post("/authentication/sign-in", scope(Auth), &sign_in)
+        },
+        Route {
+            limit: Some(RouteLimit::SignIn),
+            ..post("/authentication/sign-up", scope(Auth), &sign_up)
+        },
+        post_empty("/authentication/user-logged-in", Bearer, &user_logged_in),
+        Route {
+            limit: Some(RouteLimit::Refresh),
+            ..post("/authentication/refresh-token", scope(Auth), &refresh_token)
+        },
+        delete("/authentication/delete-my-account/{auth_id}", Bearer, &delete_my_account),
+        get("/authentication/tokens", Bearer, &tokens),
+        post_empty("/authentication/tokens/logout", BearerEvenExpired, &logout),
+        post_empty("/authentication/tokens/revoke-all", Bearer, &revoke_all),
+        post_empty(
+            "/authentication/tokens/revoke-all-except-current",
+            Bearer,
+            &revoke_all_except_current,
+        ),
+    ],
+);
 
 fn signed_in(status: StatusCode, signed_in: &SignedIn) -> Result<Reply, ApiError> {
-    Ok(Reply::json(status, &SignedInBody(signed_in))?.no_store())
+    Reply::json(status, &SignedInBody(signed_in))
 }
 
 fn proof(call: &Call) -> Result<SignIn, ApiError> {
@@ -71,7 +68,7 @@ async fn refresh_token(call: Box<Call>) -> Result<Reply, ApiError> {
 async fn user_logged_in(call: Box<Call>) -> Result<Reply, ApiError> {
     let caller = call.caller()?;
     let user = call.auth().user(caller).await?;
-    Ok(Reply::ok(&LoggedInBody { user: &user, session: &caller.session })?.no_store())
+    Reply::ok(&LoggedInBody { user: &user, session: &caller.session })
 }
 
 async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -82,7 +79,7 @@ async fn delete_my_account(call: Box<Call>) -> Result<Reply, ApiError> {
     // disconnects.
     let deletion = tokio::spawn(async move { auth.delete_account(&caller, &auth_id).await });
     deletion.await.map_err(ApiError::unforeseen)??;
-    Ok(Reply::empty(StatusCode::NO_CONTENT).no_store())
+    Ok(Reply::empty(StatusCode::NO_CONTENT))
 }
 
 async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
@@ -90,11 +87,11 @@ async fn tokens(call: Box<Call>) -> Result<Reply, ApiError> {
     let sessions = call.auth().sessions(caller).await?;
     let data = sessions.iter().map(|session| SessionBody::new(session, Some(&caller.session)));
     let data: Vec<_> = data.collect();
-    Ok(Reply::ok(&json!({ "data": data }))?.no_store())
+    Reply::ok(&json!({ "data": data }))
 }
 
 fn revoked(sessions: usize) -> Result<Reply, ApiError> {
-    Ok(Reply::ok(&json!({ "revoked": sessions }))?.no_store())
+    Reply::ok(&json!({ "revoked": sessions }))
 }
 
 async fn logout(call: Box<Call>) -> Result<Reply, ApiError> {

@@ -62,8 +62,12 @@ async fn file(call: Box<Call>) -> Result<Reply, ApiError> {
 
 fn show(call: &Call, name: &str) -> Result<Reply, ApiError> {
     let file = File::find(name).ok_or(Refusal::RouteUnknown)?;
-    let reply = guarded(prepared(call, file.content_type(), &file.text)?);
-    Ok(if name == INDEX { reply.no_store() } else { reply })
+    let mut reply = guarded(prepared(call, file.content_type(), &file.text)?);
+    if name == INDEX {
+        // Without this header, the page is not stored.
+        reply.headers.remove(header::CACHE_CONTROL);
+    }
+    Ok(reply)
 }
 
 #[derive(Serialize)]
@@ -93,7 +97,7 @@ async fn settings(call: Box<Call>) -> Result<Reply, ApiError> {
         now: call.service.now(),
         capabilities: served.map(|(_, name)| name).collect(),
     };
-    Ok(guarded(Reply::ok(&settings)?).no_store())
+    Ok(guarded(Reply::ok(&settings)?))
 }
 
 #[derive(Serialize)]
@@ -114,5 +118,5 @@ async fn client(call: Box<Call>) -> Result<Reply, ApiError> {
         scopes: client.scopes.iter().map(|scope| scope.as_str()).collect(),
         version: env!("CARGO_PKG_VERSION"),
     };
-    Ok(guarded(Reply::ok(&caller)?).no_store())
+    Ok(guarded(Reply::ok(&caller)?))
 }

@@ -7,7 +7,6 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::admission::cors::VARY_ORIGIN;
 use crate::api::routes::Needs::Nothing;
 use crate::api::routes::{Area, get};
 use crate::api::{ApiError, Call, Reply};
@@ -21,6 +20,10 @@ pub(crate) static AREA: Area = Area::new(
         get("/docs", Nothing, &docs),
     ],
 );
+
+/// Caches may store the response, and must ask again before each use. Without a header of its own, no response is
+/// stored.
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 
 const PAGE: &str = include_str!("../openapi/docs.html");
 
@@ -47,7 +50,7 @@ fn hash(element: &str) -> String {
 
 async fn public_keys(call: Box<Call>) -> Result<Reply, ApiError> {
     let mut reply = Reply::ok(&call.auth().public_keys())?;
-    reply.set(header::VARY, VARY_ORIGIN);
+    reply.set(header::CACHE_CONTROL, NO_CACHE);
     Ok(reply)
 }
 
@@ -73,8 +76,7 @@ pub(crate) fn prepared(
     } else {
         Reply::text(content_type, prepared.bytes())
     };
-    reply.set(header::VARY, VARY_ORIGIN);
     reply.set(header::ETAG, prepared.tag().clone());
-    reply.set(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    reply.set(header::CACHE_CONTROL, NO_CACHE);
     Ok(reply)
 }

@@ -7,13 +7,10 @@ use subscription_core::{Entitlement, UserId};
 use crate::api::routes::{Area, list, scope};
 use crate::api::{ApiError, Call, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/users/",
-        &[list("/users/{user_id}/entitlement", scope(SubscriptionsRead), &of_user)],
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/users/",
+    &[list("/users/{user_id}/entitlement", scope(SubscriptionsRead), &of_user)],
+);
 
 #[derive(Serialize)]
 struct EntitlementBody {

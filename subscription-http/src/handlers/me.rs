@@ -17,28 +17,21 @@ use crate::api::routes::Needs::Person;
 use crate::api::routes::{Area, Handler, Route, list, post_optional};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/me/",
-        &[
-            list("/me/entitlement", Person, &show_entitlement),
-            list("/me/subscriptions", Person, &list_page),
-            list("/me/payments", Person, &payments),
-            list("/me/checkout-link", Person, &checkout_link),
-            change("/me/subscriptions/{id}/cancel", SelfService::Cancel, &cancel),
-            change("/me/subscriptions/{id}/resume", SelfService::Resume, &resume),
-            Route {
-                body_is_optional: false,
-                ..change(
-                    "/me/subscriptions/{id}/change-plan",
-                    SelfService::ChangePlan,
-                    &change_plan,
-                )
-            },
-        ],
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/me/",
+    &[
+        list("/me/entitlement", Person, &show_entitlement),
+        list("/me/subscriptions", Person, &list_page),
+        list("/me/payments", Person, &payments),
+        list("/me/checkout-link", Person, &checkout_link),
+        change("/me/subscriptions/{id}/cancel", SelfService::Cancel, &cancel),
+        change("/me/subscriptions/{id}/resume", SelfService::Resume, &resume),
+        Route {
+            body_is_optional: false,
+            ..change("/me/subscriptions/{id}/change-plan", SelfService::ChangePlan, &change_plan)
+        },
+    ],
+);
 
 /// The route of a change that people may make if the setting `self_service` lists it.
 const fn change(pattern: &'static str, change: SelfService, handler: Handler) -> Route {

@@ -21,29 +21,26 @@ use crate::api::routes::{
 };
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/provider",
-        &of_part(
-            ApiPart::Providers,
-            [
-                Route {
-                    body_bytes_max: Some(WEBHOOK_BYTES_MAX),
-                    limit: Some(RouteLimit::Webhook),
-                    ..post("/provider-webhooks/{source}", Needs::Signature, &receive)
-                },
-                get("/providers", scope(ProvidersRead), &overview),
-                list("/provider-events", scope(ProvidersRead), &events),
-                get("/provider-events/{event_id}", scope(ProvidersRead), &event),
-                post_optional("/provider-events/{event_id}/replay", scope(ProvidersWrite), &replay),
-                list("/provider-links", scope(ProvidersRead), &links),
-                post("/provider-links", scope(ProvidersWrite), &link),
-                post("/provider-syncs", scope(ProvidersWrite), &sync),
-            ],
-        ),
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/provider",
+    &of_part(
+        ApiPart::Providers,
+        [
+            Route {
+                body_bytes_max: Some(WEBHOOK_BYTES_MAX),
+                limit: Some(RouteLimit::Webhook),
+                ..post("/provider-webhooks/{source}", Needs::Signature, &receive)
+            },
+            get("/providers", scope(ProvidersRead), &overview),
+            list("/provider-events", scope(ProvidersRead), &events),
+            get("/provider-events/{event_id}", scope(ProvidersRead), &event),
+            post_optional("/provider-events/{event_id}/replay", scope(ProvidersWrite), &replay),
+            list("/provider-links", scope(ProvidersRead), &links),
+            post("/provider-links", scope(ProvidersWrite), &link),
+            post("/provider-syncs", scope(ProvidersWrite), &sync),
+        ],
+    ),
+);
 
 fn providers(call: &Call) -> Result<&Providers, ApiError> {
     call.state.providers.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())

@@ -12,20 +12,17 @@ use tokio::time::timeout;
 use crate::api::routes::{ApiPart, Area, list, of_part, scope};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/stats",
-        &of_part(
-            ApiPart::Figures,
-            [
-                list("/stats/now", scope(SubscriptionsRead), &now),
-                list("/stats/months", scope(PaymentsRead), &months),
-                list("/stats/forecast", scope(SubscriptionsRead), &forecast),
-            ],
-        ),
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/stats",
+    &of_part(
+        ApiPart::Figures,
+        [
+            list("/stats/now", scope(SubscriptionsRead), &now),
+            list("/stats/months", scope(PaymentsRead), &months),
+            list("/stats/forecast", scope(SubscriptionsRead), &forecast),
+        ],
+    ),
+);
 
 /// The number of months in the response if the query has no `months`.
 const MONTHS_SHOWN: u64 = 24;
@@ -64,5 +61,5 @@ where
     let read = tokio::spawn(timeout(READING_MAX, read(figures)));
     let read = timeout(call.state.timeouts.figures, read).await?;
     let figures = read.map_err(ApiError::unforeseen)??;
-    Ok(Reply::ok(&figures?)?.no_store())
+    Reply::ok(&figures?)
 }

@@ -15,23 +15,20 @@ use crate::api::output::bodies::{AccountBody, SessionBody, UserBody};
 use crate::api::routes::{ApiPart, Area, Route, get, list, post_empty, post_optional, scope};
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-pub(crate) static AREA: Area = Area {
-    is_private: true,
-    ..Area::new(
-        "/users",
-        &[
-            list("/users", scope(UsersRead), &list_page),
-            get("/users/{user_id}", scope(UsersRead), &show),
-            get("/users/{user_id}/sessions", scope(UsersRead), &sessions),
-            list("/users/{user_id}/payments", scope(PaymentsRead), &payments),
-            post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), &revoke_sessions),
-            Route {
-                part: Some(ApiPart::Portal),
-                ..post_empty("/users/{user_id}/portal-links", scope(PortalWrite), &link_portal)
-            },
-        ],
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/users",
+    &[
+        list("/users", scope(UsersRead), &list_page),
+        get("/users/{user_id}", scope(UsersRead), &show),
+        get("/users/{user_id}/sessions", scope(UsersRead), &sessions),
+        list("/users/{user_id}/payments", scope(PaymentsRead), &payments),
+        post_optional("/users/{user_id}/revoke-sessions", scope(UsersWrite), &revoke_sessions),
+        Route {
+            part: Some(ApiPart::Portal),
+            ..post_empty("/users/{user_id}/portal-links", scope(PortalWrite), &link_portal)
+        },
+    ],
+);
 
 const FILTERS: [&str; 3] = ["email", "email_starts_with", "id"];
 

@@ -15,32 +15,28 @@ use crate::api::routes::{
 };
 use crate::api::{ApiError, Call, Refusal, Reply};
 
-pub(crate) static AREA: Area = Area {
-    // Some responses contain the secret of an endpoint.
-    is_private: true,
-    ..Area::new(
-        "/webhook-endpoints",
-        &of_part(
-            ApiPart::Webhooks,
-            [
-                post("/webhook-endpoints", scope(WebhooksWrite), &create),
-                list("/webhook-endpoints", scope(WebhooksRead), &list_page),
-                get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), &show),
-                put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &update),
-                delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &remove),
-                post_optional(
-                    "/webhook-endpoints/{endpoint_id}/rotate-secret",
-                    scope(WebhooksWrite),
-                    &rotate_secret,
-                ),
-                post_empty("/webhook-endpoints/{endpoint_id}/ping", scope(WebhooksWrite), &ping),
-                post("/webhook-endpoints/{endpoint_id}/rewind", scope(WebhooksWrite), &rewind),
-                post("/webhook-endpoints/{endpoint_id}/resend", scope(WebhooksWrite), &resend),
-                list("/webhook-endpoints/{endpoint_id}/parked", scope(WebhooksRead), &parked),
-            ],
-        ),
-    )
-};
+pub(crate) static AREA: Area = Area::new(
+    "/webhook-endpoints",
+    &of_part(
+        ApiPart::Webhooks,
+        [
+            post("/webhook-endpoints", scope(WebhooksWrite), &create),
+            list("/webhook-endpoints", scope(WebhooksRead), &list_page),
+            get("/webhook-endpoints/{endpoint_id}", scope(WebhooksRead), &show),
+            put("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &update),
+            delete("/webhook-endpoints/{endpoint_id}", scope(WebhooksWrite), &remove),
+            post_optional(
+                "/webhook-endpoints/{endpoint_id}/rotate-secret",
+                scope(WebhooksWrite),
+                &rotate_secret,
+            ),
+            post_empty("/webhook-endpoints/{endpoint_id}/ping", scope(WebhooksWrite), &ping),
+            post("/webhook-endpoints/{endpoint_id}/rewind", scope(WebhooksWrite), &rewind),
+            post("/webhook-endpoints/{endpoint_id}/resend", scope(WebhooksWrite), &resend),
+            list("/webhook-endpoints/{endpoint_id}/parked", scope(WebhooksRead), &parked),
+        ],
+    ),
+);
 
 fn webhooks(call: &Call) -> Result<&Webhooks, ApiError> {
     call.state.webhooks.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())

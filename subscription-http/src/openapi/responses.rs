@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::codes;
 use super::operations::{Operation, Response};
-use crate::api::routes::{self, Needs, Route};
+use crate::api::routes::{Needs, Route};
 
 /// All responses of an operation, by their status.
 pub(super) fn of(operation: &Operation, route: &Route) -> Value {
@@ -110,10 +110,7 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
 /// The headers of a response: those in `own`, and those that every response of the route has. The name of a header's
 /// component is the name of the header in lower case.
 fn headers(route: &Route, own: &[&str]) -> Value {
-    let mut names = [own, &["x-request-id", "x-content-type-options"]].concat();
-    if routes::is_private(route.pattern) {
-        names.push("cache-control");
-    }
+    let mut names = [own, &["x-request-id", "x-content-type-options", "cache-control"]].concat();
     if route.limit.is_some() {
         names.extend(["RateLimit", "RateLimit-Policy"]);
     }

@@ -12,6 +12,7 @@ mod page;
 mod pages;
 mod programs;
 mod script;
+mod shared_cache;
 mod story;
 mod worked_table;
 
@@ -104,6 +105,10 @@ fn main() {
     }
     let reason = programs::missing(&["bash".to_owned(), "curl".to_owned()].into());
     let trial = Trial::test("the_lines_that_demo_prints_can_be_run", demo::run);
+    trials.push(ignored.for_reason(reason.as_deref(), trial));
+    let reason = programs::missing(&["nginx".to_owned()].into());
+    let trial =
+        Trial::test("a_shared_cache_gives_nobody_what_is_somebody_elses", shared_cache::run);
     trials.push(ignored.for_reason(reason.as_deref(), trial));
     // Scripts mostly wait.
     let done = libtest_mimic::run(&needs::arguments(3), trials);

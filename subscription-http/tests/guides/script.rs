@@ -83,7 +83,7 @@ impl Script {
 
 /// A port that nobody listens at, each time another: below those that the system gives to callers, who
 /// would else take it before the page's server does.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let begin = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
     loop {

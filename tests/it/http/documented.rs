@@ -82,7 +82,8 @@ fn decoded(segment: &str) -> String {
 pub(crate) fn is_documented(method: &str, path: &str, answer: &Answer) {
     let what = format!("{} to {method} {path}", answer.status);
     // The files of the console are no part of the API.
-    if path.starts_with("/console") && answer.status < 400 {
+    let is_of_console = path.split('/').nth(1).is_some_and(|first| decoded(first) == "console");
+    if is_of_console && answer.status < 400 {
         return;
     }
     // An API does not serve every route of the document: some are there by a setting only.

@@ -5,6 +5,7 @@
 mod authentication;
 mod billing;
 mod billing_fields;
+mod caching;
 mod checkout;
 mod clock;
 mod conditions;

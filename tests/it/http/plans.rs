@@ -21,7 +21,7 @@ fn is_record(answer: &Answer, version: u32) {
     assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
     assert_eq!(answer.header("etag"), Some(&*format!("\"{version}\"")), "{answer:?}");
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    assert_eq!(answer.header("cache-control"), None);
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
     assert!(answer.header("x-request-id").is_some());
 }
 

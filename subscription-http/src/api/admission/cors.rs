@@ -32,7 +32,8 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 /// How long a browser may cache the response to a preflight, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// The value of `Vary`. It says to caches that the response depends on the origin of the page.
+/// The value of `Vary` of every response. It says to caches that the response depends on the origin of the page; also
+/// the response to a request without an origin, which a cache would else give to a page.
 pub(crate) const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 
 /// How long the origins of all clients are cached.
@@ -72,7 +73,6 @@ impl Page {
         status: StatusCode,
         headers: &mut HeaderMap,
     ) {
-        headers.insert(header::VARY, VARY_ORIGIN);
         if !is_granted {
             return;
         }

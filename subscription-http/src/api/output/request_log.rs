@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
 
-use crate::api::admission::cors::Page;
+use crate::api::admission::cors::{Page, VARY_ORIGIN};
 use crate::api::admission::rate::RateStatus;
-use crate::api::routes::Route;
+use crate::api::routes::{Needs, Route};
 use crate::api::{Api, ApiError, Refusal, Reply};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -22,8 +22,6 @@ pub(crate) struct RequestLog {
     pub(crate) api: Api,
     begun: Instant,
     method: Method,
-    /// True if the response must not be cached.
-    is_private: bool,
     pub(crate) route: Option<&'static Route>,
     pub(crate) request_id: HeaderValue,
     pub(crate) facts: ResponseFacts,
@@ -45,12 +43,11 @@ pub(crate) struct ResponseFacts {
 }
 
 impl RequestLog {
-    pub(crate) fn begin(api: &Api, method: &Method, is_private: bool) -> Self {
+    pub(crate) fn begin(api: &Api, method: &Method) -> Self {
         Self {
             api: api.clone(),
             begun: Instant::now(),
             method: method.clone(),
-            is_private,
             route: None,
             request_id: HeaderValue::from_static("none"),
             facts: ResponseFacts::default(),
@@ -70,7 +67,8 @@ impl RequestLog {
         let status = response.status();
         let headers = response.headers_mut();
         headers.insert(NOSNIFF, HeaderValue::from_static("nosniff"));
-        if self.is_private {
+        headers.insert(header::VARY, VARY_ORIGIN);
+        if !self.may_be_cached(status) || !headers.contains_key(header::CACHE_CONTROL) {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
         for (name, value) in self.facts.rate.iter().flat_map(RateStatus::headers) {
@@ -92,6 +90,17 @@ impl RequestLog {
         }
         self.status = Some(status);
         response
+    }
+}
+
+impl RequestLog {
+    /// True if caches may store the response, if its handler allows it.
+    ///
+    /// A cache does not know that `client-id` is a credential, so it would give what one client may read to everybody.
+    /// The route decides, and not the path, because a path can be spelled in many ways.
+    fn may_be_cached(&self, status: StatusCode) -> bool {
+        let is_error = status.is_client_error() || status.is_server_error();
+        !is_error && self.route.is_some_and(|route| route.needs == Needs::Nothing)
     }
 }
 
