@@ -35,7 +35,8 @@ const TIMEOUT_MAX: Duration = Duration::from_hours(24 * 365);
 pub struct Limits {
     /// The maximum number of connections. Further connections wait to be accepted. Default: 10,000.
     pub connections: usize,
-    /// The maximum number of connections of one address. Further connections are closed. Default: 1,000.
+    /// The maximum number of connections of one address, or of one /64 network of IPv6. Further connections are closed.
+    /// Default: 1,000.
     pub connections_per_peer: usize,
     /// The maximum size of a request's head, in bytes; 8 KiB if a smaller one is set. Default: 16 KiB.
     pub head_bytes: usize,

@@ -71,8 +71,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "NUMBER")]
     max_connections: Option<Connections>,
 
-    /// Maximum number of open connections from one address; further ones are closed. All callers behind a
-    /// proxy share the proxy's address. [default: 1000]
+    /// Maximum number of open connections from one address, or from one /64 network of IPv6; further ones are
+    /// closed. All callers behind a proxy share the proxy's address. [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     max_connections_per_peer: Option<Connections>,
 

@@ -282,7 +282,7 @@ fn look<K: Hash + Eq + Clone>(limit: Option<&Limit<K>>, key: Option<K>) -> Resul
 
 /// The key of an address: an IPv4 address itself, or the /64 network of an IPv6 address, because one subscriber has a
 /// whole /64.
-fn network(ip: IpAddr) -> IpAddr {
+pub(crate) fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
