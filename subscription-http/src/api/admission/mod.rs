@@ -126,7 +126,8 @@ impl Api {
             Needs::Loopback => {
                 // The address of the caller is checked, not that of the peer: the peer may be a proxy on this machine,
                 // while the caller is elsewhere.
-                let is_here = address.caller.is_some_and(|ip| ip.is_loopback());
+                let is_here = address.caller.is_some_and(|ip| ip.is_loopback())
+                    && request_head::is_forwarded_here(&call.headers);
                 let is_allowed = is_here || self.surface == Surface::Operations;
                 return if is_allowed { Ok(()) } else { Err(Refusal::RouteUnknown.into()) };
             }

@@ -133,8 +133,9 @@ pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
 
 /// The address of the caller: the first hop, from the right, that is not a trusted proxy.
 ///
-/// `x-forwarded-for` is read only if the peer is trusted, or if the client may assert addresses (`asserts`). Hops that
-/// are not addresses are skipped.
+/// `x-forwarded-for` is read only if the peer is trusted, or if the client may assert addresses (`asserts`). A hop that
+/// is not an address ends the search, and the last trusted proxy counts as the caller: the caller itself may have
+/// written everything to the left of this hop.
 pub(crate) fn origin(
     headers: &HeaderMap,
     peer: Option<IpAddr>,
@@ -145,16 +146,26 @@ pub(crate) fn origin(
     if !asserts && !peer.is_some_and(&trusted) || !headers.contains_key(FORWARDED_FOR) {
         return peer;
     }
-    let lines = headers.get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
-    let hops: Vec<&str> = lines.flat_map(|line| line.split(',')).collect();
-    let addresses =
-        hops.iter().rev().take(HOPS_MAX).filter_map(|hop| hosts::address_of(hop.trim()));
     let mut last = peer;
-    for address in addresses {
+    for hop in hops(headers).iter().rev().take(HOPS_MAX) {
+        let Some(address) = hosts::address_of(hop.trim()) else { break };
         last = Some(address);
         if !trusted(address) {
             break;
         }
     }
     last
+}
+
+/// True if all hops of `x-forwarded-for` are addresses of this machine, or if there are none. A hop that is not an
+/// address may stand for a caller on another machine.
+pub(crate) fn is_forwarded_here(headers: &HeaderMap) -> bool {
+    let is_here = |hop: &&str| hosts::address_of(hop.trim()).is_some_and(|ip| ip.is_loopback());
+    hops(headers).iter().all(is_here)
+}
+
+/// The hops of `x-forwarded-for`. A line that is not ASCII is a hop that is not an address.
+fn hops(headers: &HeaderMap) -> Vec<&str> {
+    let lines = headers.get_all(FORWARDED_FOR).iter();
+    lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).collect()
 }
