@@ -195,6 +195,16 @@ impl ApiError {
         reply
     }
 
+    /// The stable code of the error.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Service(error) => error.code(),
+            Self::Request(refusal) => refusal.status_and_code().1,
+            Self::Query { .. } => "invalid_query",
+            Self::Unforeseen(_) => "internal",
+        }
+    }
+
     fn parts(&self) -> (StatusCode, &'static str, String, Map<String, Value>) {
         match self {
             // The cause of a server error is logged, and not sent to the caller.

@@ -101,6 +101,8 @@ pub(crate) struct State {
     /// The page that people open with a portal token; `None` if there is no such page.
     pub(crate) portal: Option<Url>,
     pub(crate) long_polls: LongPolls,
+    /// True if the IP address of each caller is logged.
+    pub(crate) logs_addresses: bool,
 }
 
 impl fmt::Debug for State {
@@ -174,6 +176,7 @@ impl Api {
             checkout_hosts: CheckoutHosts::default(),
             portal: None,
             long_polls,
+            logs_addresses: false,
         })
     }
 }
@@ -331,6 +334,12 @@ impl ApiBuilder {
     /// parts with pauses, so that requests are not delayed.
     pub fn count_requests(mut self, requests: Arc<AtomicU64>) -> Self {
         self.0.requests = requests;
+        self
+    }
+
+    /// Logs the IP address of the caller with each request. Without this call, no address is logged.
+    pub fn log_addresses(mut self) -> Self {
+        self.0.logs_addresses = true;
         self
     }
 

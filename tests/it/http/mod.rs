@@ -23,6 +23,7 @@ mod failing_store;
 mod forwarded;
 mod hosts;
 mod lists;
+mod logged;
 pub(crate) mod matrix;
 mod me;
 mod metadata;

@@ -188,6 +188,13 @@ impl HttpWorld {
         Self { api, ..self }
     }
 
+    /// The same parts behind an API that logs addresses.
+    pub(crate) fn logging_addresses(self) -> Self {
+        let (service, auth) = (self.auth.service.clone(), self.auth.auth.clone());
+        let api = Api::builder(service, auth, secret(CURSOR_KEY)).log_addresses();
+        Self { api: api.portal(PORTAL.parse::<Url>().unwrap()).build(), ..self }
+    }
+
     /// The same store for users who are not looked up.
     pub(crate) fn with_users_of_others(self) -> Self {
         let service = SubscriptionService::builder(Arc::clone(&self.auth.store));

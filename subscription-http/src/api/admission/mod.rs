@@ -18,6 +18,7 @@ use secrecy::SecretString;
 use subscription_core::auth::{Client, Scope};
 use subscription_core::{Error, Randomness, Unauthenticated};
 
+use self::clients::Clients;
 use self::cors::Page;
 use super::input::query::Query;
 use super::output::request_log::{REQUEST_ID, RequestLog, ResponseFacts};
@@ -60,6 +61,10 @@ impl Api {
         if for_callers {
             log.facts.page = Page::of(&head.method, &head.headers);
         }
+        // The client is not known yet, so neither is its right to assert an address (scope `assert-ip`). So at this
+        // point only trusted proxies can report an address.
+        let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
+        log.facts.caller.ip = caller.filter(|_| state.logs_addresses);
         request_head::check(&head.uri, head.version, &head.headers)?;
         let segments = request_head::segments(head.uri.path())?;
         let served = state.served(self.surface);
@@ -71,9 +76,6 @@ impl Api {
         if checks_host && !state.hosts.allow(&head.uri, &head.headers) {
             return Err(Refusal::HostUnknown.into());
         }
-        // The client is not known yet, so neither is its right to assert an address (scope `assert-ip`). So at this
-        // point only trusted proxies can report an address.
-        let caller = request_head::origin(&head.headers, peer, false, |ip| state.trusts(ip));
         if found.is_loopback_only() {
             log.facts.page = None;
             // A caller on this machine needs no credential. A web page in a browser on this machine must not
@@ -139,7 +141,7 @@ impl Api {
             Needs::Client => None,
             Needs::Scope(scope) => Some(scope),
             Needs::Person if let Some(token) = request_head::portal_token(&call.headers) => {
-                return self.admit_by_link(call, &token).await;
+                return self.admit_by_link(call, &token, facts).await;
             }
             Needs::Bearer | Needs::Person | Needs::BearerEvenExpired => Some(Scope::Auth),
         };
@@ -147,6 +149,9 @@ impl Api {
         let client = self.client(&credential, address.caller).await?;
         if let Some(page) = &mut facts.page {
             page.client = Some(Arc::clone(&client));
+        }
+        if let Clients::Known = state.clients {
+            facts.caller.client = Some(Arc::clone(&client));
         }
         scope.map_or(Ok(()), |scope| client.require(scope))?;
         state.limiters.client(&client)?;
@@ -157,12 +162,14 @@ impl Api {
         } else {
             address.caller
         };
+        facts.caller.ip = call.ip.filter(|_| state.logs_addresses);
         facts.rate = state.limiters.route(route.limit, call.ip)?;
         if route.takes_token() {
             let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
             if route.needs != Needs::BearerEvenExpired {
                 let caller = state.auth.authenticate(&client.id, &token).await?;
                 call.person = Some(caller.claims.sub);
+                facts.caller.user = call.person;
                 if route.needs == Needs::Person {
                     state.auth.user(&caller).await?;
                 }
@@ -175,9 +182,15 @@ impl Api {
     }
 
     /// Admits the user of a portal token, who needs no client.
-    async fn admit_by_link(&self, call: &mut Call, token: &SecretString) -> Result<(), ApiError> {
+    async fn admit_by_link(
+        &self,
+        call: &mut Call,
+        token: &SecretString,
+        facts: &mut ResponseFacts,
+    ) -> Result<(), ApiError> {
         let State { auth, limiters, requests, .. } = &*self.state;
         let person = auth.portal_user(token)?;
+        facts.caller.user = Some(person.id);
         limiters.portal(person.id)?;
         requests.fetch_add(1, Ordering::Relaxed);
         auth.expect_portal_user(person).await?;

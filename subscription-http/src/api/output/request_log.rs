@@ -1,10 +1,15 @@
 //! Logs and counts every request, and adds the headers that every response has.
 
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::Full;
+use subscription_core::UserId;
+use subscription_core::auth::Client;
+use tracing::field::display;
 
 use crate::api::admission::cors::{Page, VARY_ORIGIN};
 use crate::api::admission::rate::RateStatus;
@@ -27,6 +32,8 @@ pub(crate) struct RequestLog {
     pub(crate) facts: ResponseFacts,
     /// The status of the response; `None` until there is a response.
     status: Option<StatusCode>,
+    /// The code of the error; `None` if there is no error.
+    code: Option<&'static str>,
 }
 
 /// Facts that are found while a request is handled, and that its response depends on.
@@ -34,12 +41,25 @@ pub(crate) struct RequestLog {
 pub(crate) struct ResponseFacts {
     /// The state of the route's rate limit; `None` if the route has no limit.
     pub(crate) rate: Option<RateStatus>,
+    /// The caller, as it is logged.
+    pub(crate) caller: LoggedCaller,
     /// The web page that sent the request; `None` if no page sent it.
     pub(crate) page: Option<Box<Page>>,
     /// True if the page may read the response.
     pub(crate) is_granted: bool,
     /// HTTP/1: true if the connection ends after the response, because the body was not read to its end.
     pub(crate) is_last: bool,
+}
+
+/// The caller of a request, as far as it is known and may be logged.
+#[derive(Default)]
+pub(crate) struct LoggedCaller {
+    /// The client; never set in development, where every text is a client, perhaps the secret of another server.
+    pub(crate) client: Option<Arc<Client>>,
+    /// The user of the access token or of the portal token.
+    pub(crate) user: Option<UserId>,
+    /// The address; set only if addresses are logged.
+    pub(crate) ip: Option<IpAddr>,
 }
 
 impl RequestLog {
@@ -52,6 +72,7 @@ impl RequestLog {
             request_id: HeaderValue::from_static("none"),
             facts: ResponseFacts::default(),
             status: None,
+            code: None,
         }
     }
 
@@ -61,6 +82,7 @@ impl RequestLog {
             self.api.state.metrics.limited(status.policy);
         }
         let request_id = self.request_id.to_str().unwrap_or_default();
+        self.code = reply.as_ref().err().map(ApiError::code);
         let asks_for_token = self.route.is_some_and(Route::takes_token);
         let reply = reply.unwrap_or_else(|error| error.into_reply(request_id, asks_for_token));
         let mut response = reply.into_response();
@@ -113,17 +135,24 @@ impl Drop for RequestLog {
         let request_id = self.request_id.to_str().unwrap_or_default();
         let route = self.route.map_or(Route::NONE, |route| route.pattern);
         let method = self.method.as_str();
-        if self.status.is_some() {
-            tracing::info!(method, route, status, micros, request_id, "request");
-        } else {
-            tracing::info!(
-                method,
-                route,
-                status,
-                micros,
-                request_id,
-                "client disconnected before the response"
-            );
-        }
+        let LoggedCaller { client, user, ip } = &self.facts.caller;
+        let client = client.as_ref().map(|client| client.id.as_str());
+        let (user, ip) = (user.map(display), ip.map(display));
+        let message = match self.status {
+            Some(_) => "request",
+            None => "client disconnected before the response",
+        };
+        tracing::info!(
+            method,
+            route,
+            status,
+            code = self.code,
+            micros,
+            request_id,
+            client,
+            user,
+            ip,
+            message
+        );
     }
 }

@@ -28,7 +28,7 @@ pub(crate) use self::file::ConfiguredClient;
 pub(crate) use self::help::help;
 pub(crate) use self::providers::ProviderSettings;
 pub(crate) use self::values::{
-    ClockKind, Console, Database, KeepEvents, Level, Listen, Mode, Users,
+    ClockKind, Console, Database, KeepEvents, Level, Listen, Mode, Switch, Users,
 };
 use self::values::{Connections, DatabaseConnections, Limit};
 pub(crate) use self::webhooks::WebhookSettings;
@@ -94,6 +94,10 @@ pub(crate) struct Settings {
     /// The log level: error, warn, info, debug, trace or off. [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log: Level,
+
+    /// Whether the log names the IP address of the caller of each request: on or off. [default: off]
+    #[arg(long, value_name = "SWITCH", hide_possible_values = true)]
+    log_addresses: Option<Switch>,
 
     /// The file of the keys that sign tokens; `key rotate` creates the file. [default: subscription.keys]
     #[arg(long, value_name = "FILE")]
@@ -338,6 +342,11 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// True if the IP address of each caller is logged.
+    pub(crate) fn logs_addresses(&self) -> bool {
+        self.log_addresses == Some(Switch::On)
     }
 
     pub(crate) fn database_connections(&self) -> usize {

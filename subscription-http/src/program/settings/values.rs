@@ -45,6 +45,14 @@ pub(crate) enum ClockKind {
     Manual,
 }
 
+/// A setting that is on or off.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
 /// Implements `Deserialize` by `FromStr`: serde reads a text, and the type parses it.
 macro_rules! deserialize_from_text {
     ($($kind:ty),+) => {$(
