@@ -160,7 +160,18 @@ impl Api {
                 Box::pin(body.read_json(timeouts.body, most, &call.headers)).await?
             };
         }
-        timeout(timeouts.handler, route.handler.handle(call)).await?
+        let Some(person) = call.person.filter(|_| route.self_service.is_some()) else {
+            return timeout(timeouts.handler, route.handler.handle(call)).await?;
+        };
+        // The change is counted before it is made: else changes that are made at the same time would all be allowed. If
+        // the handler is aborted, the change may have been made.
+        facts.rate = self.state.limiters.self_service(person)?;
+        let reply = timeout(timeouts.handler, route.handler.handle(call)).await?;
+        if !reply.as_ref().is_ok_and(|reply| !reply.is_unchanged) {
+            self.state.limiters.not_changed(person);
+            facts.rate = None;
+        }
+        reply
     }
 
     /// Reads the body of a payment provider's webhook. Only a limited number of large bodies is read at a time,

@@ -16,6 +16,8 @@ pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// True if the request changed nothing: its change was already made.
+    pub(crate) is_unchanged: bool,
 }
 
 impl Reply {
@@ -44,7 +46,8 @@ impl Reply {
 
     /// A status without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Self { status, headers: HeaderMap::with_capacity(HEADERS), body: Bytes::new() }
+        let headers = HeaderMap::with_capacity(HEADERS);
+        Self { status, headers, body: Bytes::new(), is_unchanged: false }
     }
 
     /// Sets the record's version as the `ETag`.
@@ -66,10 +69,17 @@ impl Reply {
 
     /// If `replayed` is true, marks the response as the result of an earlier request with the same idempotency key.
     pub(crate) fn replayed(mut self, replayed: bool) -> Self {
+        self.is_unchanged |= replayed;
         if replayed {
             let name = HeaderName::from_static("idempotency-replayed");
             self.set(name, HeaderValue::from_static("true"));
         }
+        self
+    }
+
+    /// Marks the response as one to a request that changed nothing.
+    pub(crate) fn unchanged(mut self, is_unchanged: bool) -> Self {
+        self.is_unchanged |= is_unchanged;
         self
     }
 

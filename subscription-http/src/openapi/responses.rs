@@ -111,7 +111,7 @@ fn problem(status: u16, codes: &[(&str, &str)], route: &Route) -> Value {
 /// component is the name of the header in lower case.
 fn headers(route: &Route, own: &[&str]) -> Value {
     let mut names = [own, &["x-request-id", "x-content-type-options", "cache-control"]].concat();
-    if route.limit.is_some() {
+    if route.limit.is_some() || route.self_service.is_some() {
         names.extend(["RateLimit", "RateLimit-Policy"]);
     }
     let member = |name: &str| (name.to_owned(), header(&name.to_ascii_lowercase()));

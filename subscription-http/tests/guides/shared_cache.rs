@@ -47,7 +47,7 @@ api_key = "rk_live_0123456789"
 address = "off"
 client = "off"
 failed_clients = "off"
-portal = "off"
+person = "off"
 "#;
 
 /// Without `proxy_ignore_headers`, nginx stores what `Cache-Control` and `Vary` allow.

@@ -28,6 +28,7 @@ pub(crate) mod matrix;
 mod me;
 mod metadata;
 mod mutations;
+mod my_limits;
 mod my_plan;
 mod old_quotes;
 mod openapi;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use subscription_core::store::PageLimit;
+use subscription_http::RateLimits;
 
 use super::world::{Answer, HttpWorld, add, plan_body, problem, text};
 
@@ -11,17 +12,21 @@ const NOBODY: &str = "01940000-0000-7000-8000-000000000000";
 
 /// A subscription of Ann to the plan for 10, half of its month over, and the plans that she may change to.
 pub(super) struct Shop {
-    world: HttpWorld,
+    pub(super) world: HttpWorld,
     ann: String,
-    link: String,
-    held: Value,
+    pub(super) link: String,
+    pub(super) held: Value,
     basic: Value,
     pub(super) pro: Value,
 }
 
 impl Shop {
     pub(super) async fn new() -> Self {
-        let world = HttpWorld::new().await.changing_to(&["basic", "pro", "gone"]);
+        Self::limited(&RateLimits::NONE).await
+    }
+
+    pub(super) async fn limited(limits: &RateLimits) -> Self {
+        let world = HttpWorld::new().await.changing_to(&["basic", "pro", "gone"], limits);
         let mut plans = Vec::new();
         for (slug, price) in [("basic", 5), ("own", 10), ("pro", 20), ("vip", 90)] {
             let mut plan = plan_body(slug);

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use subscription_core::auth::{ClientKind, Scope};
 use subscription_core::store::PageLimit;
-use subscription_http::{Quota, RateLimits};
 
-use super::rates::limited;
 use super::world::{Answer, HttpWorld, PORTAL, WEB, add, payment_body, plan_body, problem, text};
 
 const NOBODY: &str = "01940000-0000-7000-8000-000000000000";
@@ -283,31 +281,6 @@ async fn a_person_sees_what_is_charged_next_and_what_changes_then() {
     billed(&world, &cat.id, "free", &free).await;
     let shown = world.person("GET", "/me/subscriptions", &cat.bearer).await.json();
     assert_eq!(shown["data"][0]["next_charge"], Value::Null);
-}
-
-#[tokio::test]
-async fn a_flood_by_one_link_is_that_users_alone() {
-    let quota = Quota::new(3, Duration::from_mins(5));
-    let world = limited(&RateLimits::NONE.with_portal(quota)).await;
-    let ann = world.sign_up("ann").await;
-    let ben = world.sign_up("ben").await;
-    let link = world.portal_link(&ann.id).await;
-    let other = world.portal_link(&ben.id).await;
-    for _ in 0..5 {
-        world.portal("GET", "/me/entitlement", "Bearer spt_x").await;
-    }
-    for _ in 0..3 {
-        assert_eq!(world.portal("GET", "/me/entitlement", &link).await.status, 200);
-    }
-
-    for link in [&link, &world.portal_link(&ann.id).await] {
-        let refused = world.portal("GET", "/me/entitlement", link).await;
-        assert_eq!(refused.problem(), problem(429, "rate_limited"));
-        assert_eq!(refused.header("ratelimit-policy"), Some("\"portal\";q=3;w=300"));
-    }
-    assert_eq!(world.portal("GET", "/me/entitlement", &other).await.status, 200);
-    assert_eq!(world.person("GET", "/me/entitlement", &ann.bearer).await.status, 200);
-    assert_eq!(RateLimits::production().portal, Some(Quota::new(300, Duration::from_mins(5))));
 }
 
 #[tokio::test]

@@ -168,12 +168,13 @@ impl HttpWorld {
     }
 
     /// The same parts where people may cancel, resume, and change to these plans.
-    pub(crate) fn changing_to(self, plans: &[&str]) -> Self {
+    pub(crate) fn changing_to(self, plans: &[&str], limits: &RateLimits) -> Self {
         let plans: Vec<Slug> = plans.iter().map(|plan| plan.parse().unwrap()).collect();
         let key = secret(CURSOR_KEY);
         let api = Api::builder(self.auth.service.clone(), self.auth.auth.clone(), key)
             .billing(self.billing.clone())
             .self_service(&SELF_SERVICE, &plans)
+            .rate_limits_by(limits, self.auth.clock.clone())
             .portal(PORTAL.parse::<Url>().unwrap())
             .build();
         Self { api, ..self }

@@ -165,19 +165,34 @@ impl Api {
         facts.caller.ip = call.ip.filter(|_| state.logs_addresses);
         facts.rate = state.limiters.route(route.limit, call.ip)?;
         if route.takes_token() {
-            let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
-            if route.needs != Needs::BearerEvenExpired {
-                let caller = state.auth.authenticate(&client.id, &token).await?;
-                call.person = Some(caller.claims.sub);
-                facts.caller.user = call.person;
-                if route.needs == Needs::Person {
-                    state.auth.user(&caller).await?;
-                }
-                call.caller = Some(caller);
-            }
-            call.token = Some(token);
+            self.admit_by_token(route, call, &client, facts).await?;
         }
         call.client = Some(client);
+        Ok(())
+    }
+
+    /// Admits the user of an access token.
+    async fn admit_by_token(
+        &self,
+        route: &Route,
+        call: &mut Call,
+        client: &Client,
+        facts: &mut ResponseFacts,
+    ) -> Result<(), ApiError> {
+        let State { auth, limiters, .. } = &*self.state;
+        let token = request_head::bearer(&call.headers).ok_or(Refusal::TokenMissing)?;
+        if route.needs != Needs::BearerEvenExpired {
+            let caller = auth.authenticate(&client.id, &token).await?;
+            let person = caller.claims.sub;
+            call.person = Some(person);
+            facts.caller.user = Some(person);
+            if route.needs == Needs::Person {
+                limiters.person(person)?;
+                auth.user(&caller).await?;
+            }
+            call.caller = Some(caller);
+        }
+        call.token = Some(token);
         Ok(())
     }
 
@@ -191,7 +206,7 @@ impl Api {
         let State { auth, limiters, requests, .. } = &*self.state;
         let person = auth.portal_user(token)?;
         facts.caller.user = Some(person.id);
-        limiters.portal(person.id)?;
+        limiters.person(person.id)?;
         requests.fetch_add(1, Ordering::Relaxed);
         auth.expect_portal_user(person).await?;
         call.person = Some(person.id);

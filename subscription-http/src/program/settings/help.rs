@@ -33,7 +33,7 @@ pub(super) const BILLING_KEYS: [(&str, &str); 5] = [
 type LimitKey = (&'static str, &'static str, fn(&mut RateLimits) -> &mut Option<Quota>);
 
 #[rustfmt::skip] // Keeps each row on one line.
-pub(super) const LIMITS: [LimitKey; 9] = [
+pub(super) const LIMITS: [LimitKey; 10] = [
     ("sign_in", "sign-ins and sign-ups from one address", |limits| &mut limits.sign_in),
     ("refresh", "token refreshes from one address", |limits| &mut limits.refresh),
     ("refresh_session", "token refreshes of one session", |limits| &mut limits.refresh_session),
@@ -42,7 +42,8 @@ pub(super) const LIMITS: [LimitKey; 9] = [
     ("address", "all calls from one address", |limits| &mut limits.address),
     ("webhook", "webhooks of payment providers from one address", |limits| &mut limits.webhook),
     ("endpoint", "pings, rewinds and resends of one webhook endpoint", |limits| &mut limits.endpoint),
-    ("portal", "calls of one user with the tokens of portal links", |limits| &mut limits.portal),
+    ("person", "calls of one user under /me, with sessions and portal links", |limits| &mut limits.person),
+    ("self_service", "changes that one user makes under /me", |limits| &mut limits.self_service),
 ];
 
 /// The last part of `--help`: the settings that have no flag.

@@ -220,6 +220,7 @@ impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(Quota { requests, window }) = self.0 else { return f.write_str("off") };
         match window.as_secs() {
+            seconds if seconds % 3_600 == 0 => write!(f, "{requests}/{}h", seconds / 3_600),
             seconds if seconds % 60 == 0 => write!(f, "{requests}/{}m", seconds / 60),
             seconds => write!(f, "{requests}/{seconds}s"),
         }

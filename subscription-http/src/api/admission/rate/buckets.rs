@@ -51,7 +51,8 @@ pub(crate) struct Buckets<K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Buckets<K> {
     pub(crate) fn new(quota: Quota, time: Time) -> Self {
         let shards = Shards {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            refill: quota.replenish_interval().into(),
+            parts: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hasher: RandomState::default(),
         };
         Self { limiter: RateLimiter::new(quota, shards, time.clone()), time }
@@ -60,12 +61,17 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     /// Removes a token from the bucket of `key`. Returns the number of tokens left, or the time until the bucket has a
     /// token again.
     pub(crate) fn take(&self, key: K) -> Result<u32, Duration> {
-        self.ask(&Ask { key, takes: true })
+        self.ask(&Ask { key, act: Act::Take })
     }
 
     /// Like [`Buckets::take`], but removes no token.
     pub(crate) fn look(&self, key: K) -> Result<u32, Duration> {
-        self.ask(&Ask { key, takes: false })
+        self.ask(&Ask { key, act: Act::Look })
+    }
+
+    /// Puts back a token that was taken from the bucket of `key`.
+    pub(crate) fn put_back(&self, key: K) {
+        self.ask(&Ask { key, act: Act::PutBack }).ok();
     }
 
     fn ask(&self, ask: &Ask<K>) -> Result<u32, Duration> {
@@ -76,16 +82,25 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
-/// The key of a bucket, and whether a token is removed or only looked for.
+/// The key of a bucket, and what is done to the bucket.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Ask<K> {
     key: K,
-    takes: bool,
+    act: Act,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Act {
+    Take,
+    Look,
+    PutBack,
 }
 
 /// For each key, the time when its bucket is full again. A key without an entry has a full bucket.
 struct Shards<K> {
-    shards: Vec<Mutex<HashMap<K, Nanos>>>,
+    /// The time in which a bucket gets a token.
+    refill: Nanos,
+    parts: Vec<Mutex<HashMap<K, Nanos>>>,
     /// Chooses the shard of a key.
     hasher: RandomState,
 }
@@ -99,19 +114,22 @@ impl<K: Hash + Eq + Clone> StateStore for Shards<K> {
     {
         let hash = usize::try_from(self.hasher.hash_one(&ask.key) % SHARDS as u64);
         // The index is always in range, and this form of access cannot panic.
-        let Some(shard) = self.shards.get(hash.unwrap_or_default()) else {
+        let Some(shard) = self.parts.get(hash.unwrap_or_default()) else {
             return measure(None).map(|(outcome, _)| outcome);
         };
         let mut full_at = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = full_at.get_mut(&ask.key) {
+            if ask.act == Act::PutBack {
+                *at = at.saturating_sub(self.refill);
+            }
             let (outcome, next) = measure(Some(*at))?;
-            if ask.takes {
+            if ask.act == Act::Take {
                 *at = next;
             }
             return Ok(outcome);
         }
         let (outcome, next) = measure(None)?;
-        if ask.takes {
+        if ask.act == Act::Take {
             if full_at.len() >= KEYS_PER_SHARD {
                 remove_the_fullest(&mut full_at);
             }
@@ -161,7 +179,7 @@ mod tests {
 
         let wait = buckets.take(u32::MAX).unwrap_err();
         assert_eq!(wait, Duration::from_secs(99));
-        let shards = buckets.limiter.into_state_store().shards;
+        let shards = buckets.limiter.into_state_store().parts;
         let mut keys = 0;
         let mut room = 0;
         for shard in shards {
@@ -187,6 +205,23 @@ mod tests {
         clock.advance(Duration::from_secs(10));
 
         assert_eq!(buckets.look(1), Ok(0));
+    }
+
+    #[test]
+    fn a_token_that_is_put_back_can_be_taken_again_and_no_other() {
+        let (buckets, clock) = buckets(2, Duration::from_secs(20));
+        assert_eq!((buckets.take(1), buckets.take(1)), (Ok(1), Ok(0)));
+
+        buckets.put_back(1);
+        buckets.put_back(2);
+
+        assert_eq!((buckets.take(1), buckets.take(1)), (Ok(0), Err(Duration::from_secs(10))));
+        assert_eq!((buckets.take(2), buckets.take(2)), (Ok(1), Ok(0)));
+        assert_eq!(buckets.take(2), Err(Duration::from_secs(10)), "a full bucket gets no fuller");
+        clock.advance(Duration::from_secs(60));
+        buckets.put_back(1);
+        assert_eq!((buckets.take(1), buckets.take(1)), (Ok(1), Ok(0)));
+        assert_eq!(buckets.take(1), Err(Duration::from_secs(10)));
     }
 
     #[test]

@@ -71,8 +71,11 @@ pub struct RateLimits {
     pub webhook: Option<Quota>,
     /// Pings, rewinds and resends of one webhook endpoint, together.
     pub endpoint: Option<Quota>,
-    /// Requests of one user with portal tokens.
-    pub portal: Option<Quota>,
+    /// Requests of one user under `/me`, with access tokens and portal tokens together.
+    pub person: Option<Quota>,
+    /// Changes that one user makes to subscriptions under `/me`, with access tokens and portal tokens together. Only
+    /// changes that were made count.
+    pub self_service: Option<Quota>,
 }
 
 subscription_core::with_fields! {
@@ -85,7 +88,8 @@ subscription_core::with_fields! {
         with_address(impl Into<Option<Quota>>) => address,
         with_webhook(impl Into<Option<Quota>>) => webhook,
         with_endpoint(impl Into<Option<Quota>>) => endpoint,
-        with_portal(impl Into<Option<Quota>>) => portal,
+        with_person(impl Into<Option<Quota>>) => person,
+        with_self_service(impl Into<Option<Quota>>) => self_service,
     }
 }
 
@@ -100,13 +104,14 @@ impl RateLimits {
         address: None,
         webhook: None,
         endpoint: None,
-        portal: None,
+        person: None,
+        self_service: None,
     };
 
     /// The limits for production. Each address: 30 sign-ins and sign-ups, 150 refreshes, and 20 unknown client ids,
     /// each in 5 minutes; 500 webhooks in 5 seconds; and 10,000 requests in 10 seconds. Each confidential client:
     /// 10,000 requests in 10 seconds. Each session: 10 refreshes a minute. Each webhook endpoint: 30 pings, rewinds
-    /// and resends a minute. Each user: 300 requests with portal tokens in 5 minutes.
+    /// and resends a minute. Each user: 300 requests under `/me` in 5 minutes, and 20 changes of subscriptions in a day.
     pub const fn production() -> Self {
         const FIVE_MINUTES: Duration = Duration::from_mins(5);
         const GENEROUS: Quota = Quota::new(10_000, Duration::from_secs(10));
@@ -119,7 +124,8 @@ impl RateLimits {
             address: Some(GENEROUS),
             webhook: Some(Quota::new(500, Duration::from_secs(5))),
             endpoint: Some(Quota::new(30, Duration::from_mins(1))),
-            portal: Some(Quota::new(300, FIVE_MINUTES)),
+            person: Some(Quota::new(300, FIVE_MINUTES)),
+            self_service: Some(Quota::new(20, Duration::from_hours(24))),
         }
     }
 }
@@ -171,7 +177,8 @@ pub(crate) struct Limiters {
     address: Option<Limit<IpAddr>>,
     webhook: Option<Limit<IpAddr>>,
     endpoint: Option<Limit<EndpointId>>,
-    portal: Option<Limit<UserId>>,
+    person: Option<Limit<UserId>>,
+    self_service: Option<Limit<UserId>>,
 }
 
 impl Limiters {
@@ -185,7 +192,8 @@ impl Limiters {
             address: Limit::new("address", limits.address, time),
             webhook: Limit::new("webhook", limits.webhook, time),
             endpoint: Limit::new("endpoint", limits.endpoint, time),
-            portal: Limit::new("portal", limits.portal, time),
+            person: Limit::new("person", limits.person, time),
+            self_service: Limit::new("self-service", limits.self_service, time),
         }
     }
 
@@ -235,9 +243,21 @@ impl Limiters {
         take(self.endpoint.as_ref(), Some(endpoint)).map(drop)
     }
 
-    /// Counts a request of a user with a portal token, and refuses it if the limit is reached.
-    pub(crate) fn portal(&self, user: UserId) -> Result<(), Refusal> {
-        take(self.portal.as_ref(), Some(user)).map(drop)
+    /// Counts a request of a user under `/me`, and refuses it if the limit is reached.
+    pub(crate) fn person(&self, user: UserId) -> Result<(), Refusal> {
+        take(self.person.as_ref(), Some(user)).map(drop)
+    }
+
+    /// Counts a change that a user is about to make to a subscription, and refuses it if the limit is reached.
+    pub(crate) fn self_service(&self, user: UserId) -> Result<Option<RateStatus>, Refusal> {
+        take(self.self_service.as_ref(), Some(user))
+    }
+
+    /// Takes back the count of a change that was not made.
+    pub(crate) fn not_changed(&self, user: UserId) {
+        if let Some(limit) = &self.self_service {
+            limit.buckets.put_back(user);
+        }
     }
 
     /// Refuses the refresh of a session that was refreshed too often.
