@@ -335,7 +335,7 @@ async fn the_public_listener_has_the_rest_of_the_api_when_the_console_has_its_ow
 
 /// Attack C12: somebody who tries keys.
 #[tokio::test]
-async fn the_21st_wrong_key_from_one_address_is_refused_unseen() {
+async fn the_21st_wrong_key_from_one_address_is_refused_and_a_right_one_is_not() {
     let world = limited(&RateLimits::production()).await;
     let try_key = async |key: String| {
         world.call_from("203.0.113.7", "GET", "/console/client", &[("client-id", &key)], "").await
@@ -347,8 +347,7 @@ async fn the_21st_wrong_key_from_one_address_is_refused_unseen() {
     }
 
     assert_eq!(try_key("wrong-20".into()).await.problem(), problem(429, "rate_limited"));
-    let right = try_key(world.server.clone()).await;
-    assert_eq!(right.problem(), problem(429, "rate_limited"), "a right key is not told apart");
+    assert_eq!(try_key(world.server.clone()).await.status, 200);
     let page = world.call_from("203.0.113.7", "GET", "/console/", &[], "").await;
     assert_eq!(page.status, 200, "the page can say so");
 }

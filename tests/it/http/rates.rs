@@ -1,14 +1,12 @@
 //! How often one may ask: by address, by session, by client, and for guessing.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
 use serde_json::json;
-use subscription_core::auth::{AuthSettings, ClientKind};
+use subscription_core::auth::ClientKind;
 use subscription_http::{Quota, RateLimits, Timeouts};
-use test_support::spy_store::{CallCounts, SpyStore};
 
 use super::world::{Answer, HttpWorld, Person, WEB, problem, text};
 use crate::auth::world::AuthWorld;
@@ -140,27 +138,30 @@ async fn forged_refresh_tokens_do_not_use_up_the_sessions_own() {
 }
 
 #[tokio::test]
-async fn guessing_client_ids_ends_after_twenty_and_costs_no_look_up() {
-    let store = SpyStore::new(CallCounts::default());
-    let auth = AuthWorld::over(Arc::clone(&store) as _, AuthSettings::default());
-    let world = HttpWorld::limited(auth, Timeouts::default(), &RateLimits::production()).await;
+async fn guessing_client_ids_ends_after_twenty_and_shuts_out_no_client_behind_the_address() {
+    let world = production().await;
+    let other = world.client("other", ClientKind::Confidential, |_| true).await;
     let almost = format!("{}A", &world.server[..world.server.len() - 1]);
     for nth in 0..20 {
         let answer = world.list_as(HERE, if nth % 2 == 0 { "nobody" } else { &almost }).await;
         assert_eq!(answer.problem(), problem(401, "client_unknown"), "{nth}");
     }
-    store.spy.take();
 
-    assert_limited(&world.list_as(HERE, "nobody").await, "client-id", "q=20;w=300", 15);
-    // Were it let through, the limit would tell which guess was right.
-    assert_limited(&world.list_as(HERE, &world.server).await, "client-id", "q=20;w=300", 15);
-    assert_eq!(store.spy.take(), (0, 0));
+    for _ in 0..20 {
+        for guess in ["nobody", &almost] {
+            assert_limited(&world.list_as(HERE, guess).await, "client-id", "q=20;w=300", 15);
+        }
+        // This client has never called before.
+        for known in [&world.server, WEB, &other] {
+            assert_eq!(world.list_as(HERE, known).await.status, 200, "{known}");
+        }
+    }
 
-    assert_eq!(world.list_as(THERE, &world.server).await.status, 200);
-    let other_network = world.list_as("2001:db8:0:1::1", &world.server).await;
-    assert_eq!(other_network.status, 200);
+    assert_eq!(world.list_as(THERE, "nobody").await.status, 401);
+    assert_eq!(world.list_as("2001:db8:0:1::1", "nobody").await.status, 401);
     world.auth.clock.advance(Duration::from_secs(15));
-    assert_eq!(world.list_as(HERE, &world.server).await.status, 200);
+    assert_eq!(world.list_as(HERE, "nobody").await.status, 401);
+    assert_eq!(world.list_as(HERE, "nobody").await.status, 429);
 }
 
 #[tokio::test]
@@ -197,16 +198,21 @@ async fn who_is_no_proxy_is_limited_whatever_it_forwards() {
 }
 
 #[tokio::test]
-async fn guesses_through_a_trusted_proxy_shut_out_who_guesses_and_not_the_proxy() {
+async fn guesses_through_a_trusted_proxy_are_counted_for_who_guesses_and_not_for_the_proxy() {
     let world = production().await;
     for _ in 0..21 {
         let headers = [("client-id", "nobody"), ("x-forwarded-for", HERE)];
         world.call_from("10.0.0.1", "GET", PLANS, &headers, "").await;
     }
-    for (forwarded, status) in [(HERE, 429), (THERE, 200)] {
-        let headers = [("client-id", world.server.as_str()), ("x-forwarded-for", forwarded)];
+    for (forwarded, client, status) in [
+        (HERE, "nobody", 429),
+        (THERE, "nobody", 401),
+        (HERE, &world.server, 200),
+        (THERE, &world.server, 200),
+    ] {
+        let headers = [("client-id", client), ("x-forwarded-for", forwarded)];
         let answer = world.call_from("10.0.0.1", "GET", PLANS, &headers, "").await;
-        assert_eq!(answer.status, status, "{forwarded}");
+        assert_eq!(answer.status, status, "{client} {forwarded}");
     }
 }
 

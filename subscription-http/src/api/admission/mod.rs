@@ -213,20 +213,19 @@ impl Api {
         Ok(())
     }
 
-    /// The client of a credential. Refuses a caller whose address has sent too many unknown credentials.
+    /// The client of a credential. An unknown credential counts against the limit of the caller's address. Known clients
+    /// are not refused by this limit, or else anybody could shut out all clients behind the same address.
     async fn client(
         &self,
         credential: &SecretString,
         caller: Option<IpAddr>,
     ) -> Result<Arc<Client>, ApiError> {
         let state = &self.state;
-        // This check comes before the look-up of the client, so that guessing costs the server little.
-        state.limiters.peer(caller)?;
         let found = state.clients.find(credential, &state.auth).await;
         if let Err(ApiError::Service(Error::Unauthenticated(Unauthenticated::ClientUnknown))) =
             found
         {
-            state.limiters.failed_client(caller);
+            state.limiters.failed_client(caller)?;
         }
         found
     }

@@ -59,8 +59,8 @@ pub struct RateLimits {
     pub refresh: Option<Quota>,
     /// Successful refreshes of one session.
     pub refresh_session: Option<Quota>,
-    /// Requests from one address with an unknown `client-id`. Once the limit is reached, all requests from the address
-    /// with a `client-id` are refused. An address that a client asserts (scope `assert-ip`) does not count here.
+    /// Requests from one address with an unknown `client-id`. Once the limit is reached, further ones get 429 in place of
+    /// 401; known clients of the address are not refused.
     pub failed_clients: Option<Quota>,
     /// All requests of one confidential client, from any address. Public clients have no such limit: their id is
     /// public, so anybody could use up the limit of all their users.
@@ -202,15 +202,9 @@ impl Limiters {
         take(self.address.as_ref(), ip.map(network)).map(drop)
     }
 
-    /// Refuses a request from an address that has sent too many unknown client ids.
-    pub(crate) fn peer(&self, peer: Option<IpAddr>) -> Result<(), Refusal> {
-        look(self.failed_clients.as_ref(), peer.map(network))
-    }
-
-    /// Counts a request from an address with an unknown client id.
-    pub(crate) fn failed_client(&self, peer: Option<IpAddr>) {
-        // This request has already failed. A reached limit refuses the next one.
-        take(self.failed_clients.as_ref(), peer.map(network)).ok();
+    /// Counts a request from an address with an unknown client id, and refuses it if the limit is reached.
+    pub(crate) fn failed_client(&self, caller: Option<IpAddr>) -> Result<(), Refusal> {
+        take(self.failed_clients.as_ref(), caller.map(network)).map(drop)
     }
 
     /// Counts a request of a confidential client, and refuses it if the limit is reached.
