@@ -87,6 +87,8 @@ pub enum ApiPart {
     Clock,
     /// The console, a web page for operators.
     Console,
+    /// The OpenAPI document and its web page.
+    Docs,
     /// Business figures, such as those by month.
     Figures,
     /// Links with which users manage their subscriptions.
@@ -99,10 +101,11 @@ pub enum ApiPart {
 
 impl ApiPart {
     /// All parts.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Billing,
         Self::Clock,
         Self::Console,
+        Self::Docs,
         Self::Figures,
         Self::Portal,
         Self::Providers,

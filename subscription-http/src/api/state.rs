@@ -164,7 +164,7 @@ impl Api {
             json_caches: JsonCaches::default(),
             self_service: Vec::new(),
             self_service_plans: Vec::new(),
-            parts: Vec::new(),
+            parts: vec![ApiPart::Docs],
             billing: None,
             figures: None,
             providers: None,
@@ -288,6 +288,12 @@ impl ApiBuilder {
     #[cfg(feature = "console")]
     pub fn console(self) -> Self {
         self.with(ApiPart::Console)
+    }
+
+    /// Serves neither the OpenAPI document nor its web page: `/openapi.json` and `/docs` do not exist.
+    pub fn without_docs(mut self) -> Self {
+        self.0.parts.retain(|part| *part != ApiPart::Docs);
+        self
     }
 
     /// Lets clients make links to this page, on which a user manages subscriptions without signing in. The page is

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::Serialize;
 use subscription_core::Timestamp;
 
-use super::documents::prepared;
+use super::documents::{OPENER_POLICY, SAME_ORIGIN, prepared};
 use crate::api::admission::clients::Clients;
 use crate::api::routes::{ApiPart, Area, Needs, get, of_part};
 use crate::api::{ApiError, Call, Refusal, Reply};
@@ -35,8 +35,8 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
     )),
     (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
-    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (OPENER_POLICY, SAME_ORIGIN),
+    (HeaderName::from_static("cross-origin-resource-policy"), SAME_ORIGIN),
     (HeaderName::from_static("permissions-policy"), HeaderValue::from_static("camera=(), geolocation=(), microphone=(), payment=()")),
 ];
 

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderName, HeaderValue, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 
 use crate::api::routes::Needs::Nothing;
-use crate::api::routes::{Area, get};
+use crate::api::routes::{ApiPart, Area, Route, get};
 use crate::api::{ApiError, Call, Reply};
 use crate::openapi::{self, Prepared};
 
@@ -16,14 +16,18 @@ pub(crate) static AREA: Area = Area::new(
     "/",
     &[
         get("/.well-known/jwks.json", Nothing, &public_keys),
-        get("/openapi.json", Nothing, &openapi),
-        get("/docs", Nothing, &docs),
+        Route { part: Some(ApiPart::Docs), ..get("/openapi.json", Nothing, &openapi) },
+        Route { part: Some(ApiPart::Docs), ..get("/docs", Nothing, &docs) },
     ],
 );
 
 /// Caches may store the response, and must ask again before each use. Without a header of its own, no response is
 /// stored.
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+
+/// With this header, a page of another origin that opens this one gets no handle of its window.
+pub(crate) const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+pub(crate) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 const PAGE: &str = include_str!("../openapi/docs.html");
 
@@ -62,6 +66,7 @@ async fn docs(call: Box<Call>) -> Result<Reply, ApiError> {
     let (page, policy) = &*DOCS;
     let mut reply = prepared(&call, "text/html; charset=utf-8", page)?;
     reply.set(header::CONTENT_SECURITY_POLICY, policy.clone());
+    reply.set(OPENER_POLICY, SAME_ORIGIN);
     Ok(reply)
 }
 

@@ -200,6 +200,7 @@ impl Program {
                 let mut parts = vec![ApiPart::Billing];
                 parts.extend((settings.clock == ClockKind::Manual).then_some(ApiPart::Clock));
                 let has_console = settings.console() != Console::Off;
+                parts.extend(settings.serves_docs().then_some(ApiPart::Docs));
                 parts.extend(has_console.then_some(ApiPart::Figures));
                 parts.extend(settings.portal_url.is_some().then_some(ApiPart::Portal));
                 parts.extend(settings.has_providers().then_some(ApiPart::Providers));

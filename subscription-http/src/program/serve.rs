@@ -156,6 +156,7 @@ fn with_settings(api: ApiBuilder, settings: &Settings) -> ApiBuilder {
         .portal(settings.portal_url.clone())
         .checkout_hosts(settings.checkout_hosts.clone())
         .rate_limits(&settings.rate_limits());
+    let api = if settings.serves_docs() { api } else { api.without_docs() };
     let api = if settings.logs_addresses() { api.log_addresses() } else { api };
     if settings.mode == Mode::Development { api.believe_every_client() } else { api }
 }

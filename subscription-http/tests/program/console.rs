@@ -264,7 +264,7 @@ fn the_document_that_the_command_prints_has_no_route_of_it() {
     let (output, _) = run(command().args(["openapi", "--console", "off"]));
 
     let document = String::from_utf8(output.stdout).unwrap();
-    let parts = [ApiPart::Billing, ApiPart::Webhooks];
+    let parts = [ApiPart::Billing, ApiPart::Docs, ApiPart::Webhooks];
     assert_eq!(document.trim_end(), openapi_json_for(&[], &parts));
     assert!(!document.contains("\"/console") && !document.contains("\"/stats"));
 }

@@ -53,7 +53,8 @@ fn the_command_prints_the_document_of_its_settings() {
     assert!(none.contains("/me/entitlement") && !none.contains("/me/subscriptions/{id}"), "{none}");
     assert!(!none.contains("/clock/advance"), "{none}");
     let changes = [SelfService::Cancel, SelfService::Resume];
-    let parts = [ApiPart::Billing, ApiPart::Clock, ApiPart::Figures, ApiPart::Webhooks];
+    let parts =
+        [ApiPart::Billing, ApiPart::Clock, ApiPart::Docs, ApiPart::Figures, ApiPart::Webhooks];
     assert_eq!(both.trim_end(), openapi_json_for(&changes, &parts));
 }
 

@@ -328,6 +328,29 @@ fn connections_that_idle_do_not_hold_up_its_end() {
 }
 
 #[test]
+fn the_documents_of_the_api_are_served_unless_they_are_turned_off() {
+    for (docs, status) in [(None, "200"), (Some("on"), "200"), (Some("off"), "404")] {
+        let folder = folder();
+        let text = docs.map(|docs| format!("docs = \"{docs}\"\n")).unwrap_or_default();
+        std::fs::write(folder.join("settings.toml"), text).unwrap();
+        let config = ["--config", "settings.toml"];
+        let running = Running::start_in(&folder, |command| {
+            command.args(config).args(["--database", "memory:"]);
+        });
+        let (printed, _) = run(command_in(&folder).args(config).arg("openapi"));
+
+        for path in ["/openapi.json", "/docs"] {
+            let answer = running.ask(get(path));
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{docs:?} {answer}");
+            let printed = String::from_utf8_lossy(&printed.stdout);
+            assert_eq!(printed.contains(&format!("\"{path}\":")), status == "200", "{docs:?}");
+        }
+        let keys = running.ask(get("/.well-known/jwks.json"));
+        assert!(keys.starts_with("HTTP/1.1 200 "), "{docs:?} {keys}");
+    }
+}
+
+#[test]
 fn the_log_is_json_one_line_for_each_request() {
     let running = Running::start(|_| {});
     for _ in 0..3 {

@@ -67,6 +67,10 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "WHERE")]
     console: Option<Console>,
 
+    /// Whether to serve the OpenAPI document at /openapi.json and its web page at /docs: on or off. [default: on]
+    #[arg(long, value_name = "SWITCH", hide_possible_values = true)]
+    docs: Option<Switch>,
+
     /// Maximum number of open connections; further callers wait until a connection closes. [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     max_connections: Option<Connections>,
@@ -342,6 +346,11 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// True if the OpenAPI document and its web page are served.
+    pub(crate) fn serves_docs(&self) -> bool {
+        self.docs != Some(Switch::Off)
     }
 
     /// True if the IP address of each caller is logged.
