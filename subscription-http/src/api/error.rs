@@ -76,6 +76,8 @@ pub(crate) enum Refusal {
     TooManyWaiting,
     #[error("too many large webhooks arrive at once; try again")]
     TooManyBodies,
+    #[error("too many bytes of this connection's responses are unread; read them, and try again")]
+    TooManyUnread,
     /// The webhook was not signed by its payment provider. All faults of the signature have this one error.
     #[error("the webhook is not signed by its provider")]
     SignatureInvalid,
@@ -151,7 +153,7 @@ impl Refusal {
             }
             Self::RateLimited(_) => (StatusCode::TOO_MANY_REQUESTS, "rate_limited"),
             Self::SignatureInvalid => (StatusCode::BAD_REQUEST, "signature_invalid"),
-            Self::Overloaded | Self::TooManyWaiting | Self::TooManyBodies => {
+            Self::Overloaded | Self::TooManyWaiting | Self::TooManyBodies | Self::TooManyUnread => {
                 (StatusCode::SERVICE_UNAVAILABLE, "overloaded")
             }
         }

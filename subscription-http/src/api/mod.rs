@@ -29,6 +29,7 @@ pub(crate) use self::call::Call;
 pub(crate) use self::error::{ApiError, Refusal};
 use self::input::body::RequestBody;
 use self::output::request_log::{RequestLog, ResponseFacts};
+use self::output::unread_bytes::UnreadBytes;
 pub(crate) use self::reply::Reply;
 use self::routes::{Needs, Route};
 use self::state::State;
@@ -90,10 +91,29 @@ impl Api {
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
     {
+        self.answer_within(request, peer, None)
+    }
+
+    /// The count of unread bytes for a new connection.
+    pub(crate) fn unread_bytes(&self) -> Arc<UnreadBytes> {
+        Arc::new(UnreadBytes::new(&self.state.unread_bytes))
+    }
+
+    /// Like [`answer`](Self::answer). `unread` counts the bytes that the client of this connection has not
+    /// read yet: if there are too many, a `GET` gets an error in place of a large response.
+    pub(crate) fn answer_within<B>(
+        &self,
+        request: Request<B>,
+        peer: Option<IpAddr>,
+        unread: Option<Arc<UnreadBytes>>,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send + use<B>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send,
+    {
         // The head is checked outside of the future, which makes the future smaller.
         let (head, body) = request.into_parts();
         let body = RequestBody::new(&head, body);
-        let mut log = RequestLog::begin(self, &head.method);
+        let mut log = RequestLog::begin(self, &head.method, unread);
         let admission = catch_unwind(AssertUnwindSafe(|| self.admit_head(head, peer, &mut log)));
         let admission = admission.unwrap_or_else(|_| {
             Err(ApiError::unforeseen("the check of the request head panicked"))

@@ -7,6 +7,7 @@ use serde::Serialize;
 use subscription_core::Version;
 
 use crate::api::error::ApiError;
+use crate::api::output::unread_bytes::SharedBytes;
 
 /// The initial capacity for headers. Most responses do not have more.
 const HEADERS: usize = 8;
@@ -18,6 +19,8 @@ pub(crate) struct Reply {
     pub(crate) body: Bytes,
     /// True if the request changed nothing: its change was already made.
     pub(crate) is_unchanged: bool,
+    /// True if all responses share the bytes of the body.
+    pub(crate) is_shared: bool,
 }
 
 impl Reply {
@@ -47,7 +50,7 @@ impl Reply {
     /// A status without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         let headers = HeaderMap::with_capacity(HEADERS);
-        Self { status, headers, body: Bytes::new(), is_unchanged: false }
+        Self { status, headers, body: Bytes::new(), is_unchanged: false, is_shared: false }
     }
 
     /// Sets the record's version as the `ETag`.
@@ -91,6 +94,9 @@ impl Reply {
         let mut response = Response::new(Full::new(self.body));
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
+        if self.is_shared {
+            response.extensions_mut().insert(SharedBytes);
+        }
         response
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use secrecy::SecretSlice;
@@ -101,6 +101,8 @@ pub(crate) struct State {
     /// The page that people open with a portal token; `None` if there is no such page.
     pub(crate) portal: Option<Url>,
     pub(crate) long_polls: LongPolls,
+    /// The number of bytes of responses that clients of all HTTP/2 connections have not read yet.
+    pub(crate) unread_bytes: Arc<AtomicUsize>,
     /// True if the IP address of each caller is logged.
     pub(crate) logs_addresses: bool,
 }
@@ -176,6 +178,7 @@ impl Api {
             checkout_hosts: CheckoutHosts::default(),
             portal: None,
             long_polls,
+            unread_bytes: Arc::default(),
             logs_addresses: false,
         })
     }

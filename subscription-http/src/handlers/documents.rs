@@ -81,6 +81,7 @@ pub(crate) fn prepared(
     } else {
         Reply::text(content_type, prepared.bytes())
     };
+    reply.is_shared = true;
     reply.set(header::ETAG, prepared.tag().clone());
     reply.set(header::CACHE_CONTROL, NO_CACHE);
     Ok(reply)

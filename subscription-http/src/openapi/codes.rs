@@ -69,7 +69,7 @@ pub(super) static CODES: [Code; 64] = [
     (500, "internal", "An unexpected error: report the request_id to the operators of the service."),
     (503, "store_unavailable", "The database cannot be reached: try again."),
     (503, "identity_provider_unavailable", "The identity provider cannot be reached: try again."),
-    (503, "overloaded", "The server took too long or had too many requests, or too many requests changed the record: try again."),
+    (503, "overloaded", "The server took too long or had too many requests, too many requests changed the record, or too many responses of the connection are unread: try again."),
 ];
 
 /// Finds the row of a code.

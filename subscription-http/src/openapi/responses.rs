@@ -42,7 +42,11 @@ fn codes_of<'a>(operation: &'a Operation, route: &Route) -> Vec<&'a str> {
         all.push("scope_missing");
     }
     if !matches!(route.needs, Needs::Nothing | Needs::Loopback) {
-        all.extend(["store_unavailable", "overloaded"]);
+        all.push("store_unavailable");
+    }
+    // The responses of the other routes are short or shared.
+    if route.needs != Needs::Nothing {
+        all.push("overloaded");
     }
     match route.needs {
         Needs::Bearer | Needs::Person => {

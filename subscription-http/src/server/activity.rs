@@ -8,9 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Response;
 use http_body_util::Full;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+use crate::api::output::unread_bytes::{SharedBytes, UnreadBytes};
 
 /// The activity of one connection.
 pub(super) struct Activity {
@@ -28,6 +31,8 @@ pub(super) struct Activity {
     /// HTTP/2: for each response with bytes still in memory, its number and when it was made. Later responses have
     /// higher numbers.
     unread: Mutex<BTreeMap<u64, Instant>>,
+    /// HTTP/2: the number of these bytes.
+    unread_bytes: Arc<UnreadBytes>,
 }
 
 /// The state that decides which time-out applies to a connection.
@@ -48,12 +53,14 @@ pub(super) struct InFlight(Arc<Activity>);
 /// The bytes of a response, which h2 drops once they are sent.
 struct Unread {
     bytes: Bytes,
+    /// The number of bytes that were counted: 0 if other responses share the bytes.
+    counted: usize,
     number: u64,
     activity: Arc<Activity>,
 }
 
 impl Activity {
-    pub(super) fn new(stopped: watch::Receiver<bool>) -> Self {
+    pub(super) fn new(stopped: watch::Receiver<bool>, unread_bytes: Arc<UnreadBytes>) -> Self {
         Self {
             stopped,
             in_flight: AtomicUsize::new(0),
@@ -63,6 +70,7 @@ impl Activity {
             unsent: AtomicBool::default(),
             ambiguous: AtomicBool::default(),
             unread: Mutex::default(),
+            unread_bytes,
         }
     }
 
@@ -118,6 +126,11 @@ impl Activity {
         self.ended.load(Relaxed)
     }
 
+    /// The count of the bytes that the client has not read yet.
+    pub(super) fn unread_bytes(&self) -> Arc<UnreadBytes> {
+        Arc::clone(&self.unread_bytes)
+    }
+
     /// How long the oldest HTTP/2 response has been unread; zero if no response is unread.
     pub(super) fn unread_for(&self) -> Duration {
         self.unread().first_key_value().map_or(Duration::ZERO, |(_, made)| made.elapsed())
@@ -138,17 +151,21 @@ impl InFlight {
     ///
     /// The bytes are tracked and not the body, because the body may end before all of its bytes are sent: h2 polls a
     /// body as soon as one byte of it may be sent, and then stores the rest while the client's window is closed.
-    pub(super) fn track(&self, body: &mut Full<Bytes>) {
+    pub(super) fn track(&self, response: &mut Response<Full<Bytes>>) {
+        let is_shared = response.extensions().get::<SharedBytes>().is_some();
+        let body = response.body_mut();
         let bytes = std::mem::take(body).into_inner().unwrap_or_default();
         if bytes.is_empty() {
             return;
         }
+        let counted = if is_shared { 0 } else { bytes.len() };
+        self.0.unread_bytes.add(counted);
         let mut unread = self.0.unread();
         let number = unread.last_key_value().map_or(0, |(newest, _)| newest + 1);
         unread.insert(number, Instant::now());
         drop(unread);
         let activity = Arc::clone(&self.0);
-        *body = Full::new(Bytes::from_owner(Unread { bytes, number, activity }));
+        *body = Full::new(Bytes::from_owner(Unread { bytes, counted, number, activity }));
     }
 }
 
@@ -168,6 +185,7 @@ impl AsRef<[u8]> for Unread {
 impl Drop for Unread {
     fn drop(&mut self) {
         self.activity.unread().remove(&self.number);
+        self.activity.unread_bytes.remove(self.counted);
     }
 }
 

@@ -33,8 +33,9 @@ const LAST_REQUEST: Duration = Duration::from_millis(50);
 /// The smallest buffer that hyper accepts for a request head, in bytes.
 const HEAD_BYTES_MIN: usize = 8_192;
 
-/// HTTP/2: the maximum number of concurrent requests of one connection.
-const STREAMS_MAX: u32 = 100;
+/// HTTP/2: the maximum number of concurrent requests of one connection. Each takes some kilobytes, also if its response
+/// is not read; a page in a browser needs fewer.
+const STREAMS_MAX: u32 = 32;
 
 /// HTTP/2: the maximum number of bytes of a response that h2 stores until they can be sent.
 const SEND_BYTES: usize = 65_536;
@@ -42,8 +43,12 @@ const SEND_BYTES: usize = 65_536;
 /// HTTP/2: the largest frame that is accepted, in bytes. The protocol allows no smaller maximum.
 const FRAME_BYTES: u32 = 16_384;
 
-/// HTTP/2: the number of streams that may be reset before the connection is closed.
+/// HTTP/2: the number of streams that the client may reset before the connection is closed.
 const RESETS_MAX: usize = 20;
+
+/// HTTP/2: the number of streams that the server may reset or refuse before the connection is closed. A client that has
+/// not read [`STREAMS_MAX`] yet assumes that it may send 100 requests at once, and sends the refused ones again.
+const REFUSALS_MAX: usize = 100;
 
 /// hyper's settings for every connection of a server; it detects HTTP/1 and HTTP/2 by itself.
 pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
@@ -67,7 +72,7 @@ pub(super) fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .max_send_buf_size(SEND_BYTES)
         .max_frame_size(FRAME_BYTES)
         .max_pending_accept_reset_streams(RESETS_MAX)
-        .max_local_error_reset_streams(RESETS_MAX)
+        .max_local_error_reset_streams(REFUSALS_MAX)
         .keep_alive_interval(limits.head_timeout)
         .keep_alive_timeout(limits.head_timeout);
     builder
@@ -91,7 +96,8 @@ impl Connection {
         stream: TcpStream,
         protocols: &auto::Builder<TokioExecutor>,
     ) -> impl Future<Output = ()> + Send + use<> {
-        let activity = Arc::new(Activity::new(self.stopped.clone()));
+        let activity = Activity::new(self.stopped.clone(), self.api.unread_bytes());
+        let activity = Arc::new(activity);
         let stream = TokioIo::new(SniffedStream::new(stream, &activity));
         let connection = protocols.serve_connection(stream, self.service(&activity)).into_owned();
         // Boxed to make the future smaller.
@@ -173,13 +179,14 @@ impl Connection {
             let in_flight = activity.begin(is_http2);
             let is_last = is_last(&mut request, activity.is_ambiguous());
             // This is not an `async` block, which would store the inner future twice and double its size.
-            api.answer(request, Some(peer)).map(move |mut response| {
+            let unread = is_http2.then(|| activity.unread_bytes());
+            api.answer_within(request, Some(peer), unread).map(move |mut response| {
                 if is_last || !is_http2 && in_flight.is_stopped() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
                 if is_http2 {
-                    in_flight.track(response.body_mut());
+                    in_flight.track(&mut response);
                 }
                 Ok::<_, Infallible>(response)
             })

@@ -1,13 +1,15 @@
 //! An nginx that stores whatever it may, before the program in production mode: nobody gets from it what is somebody
 //! else's.
 
+#![expect(clippy::indexing_slicing, reason = "a test that fails panics")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,6 +18,7 @@ use libtest_mimic::Failed;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use subscription_core::auth::Scope;
+use subscription_core::{Clock as _, SystemClock};
 
 use crate::script::free_port;
 use crate::story::folder;
@@ -111,7 +114,7 @@ fn ask(address: &str, request: &str, headers: &[(&str, String)], body: &str) -> 
     // The address of the callers is the same with nginx and without it.
     text += "x-forwarded-for: 203.0.113.9\r\n";
     for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
+        text.extend([*name, ": ", value, "\r\n"]);
     }
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(format!("{text}\r\n{body}").as_bytes()).unwrap();
@@ -124,7 +127,7 @@ fn ask(address: &str, request: &str, headers: &[(&str, String)], body: &str) -> 
 
 /// A token as the identity provider signs it.
 fn identity_token(name: &str) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = SystemClock.now().micros() / 1_000_000;
     let claims = json!({
         "iss": "https://accounts.example.com", "aud": "shop", "sub": name, "iat": now, "exp": now + 600,
         "email": format!("{name}@example.com"), "email_verified": true,

@@ -257,3 +257,55 @@ fn memory_stays_flat_under_floods_of_http_2_frames() {
         std::thread::sleep(Duration::from_millis(100));
     });
 }
+
+/// How much memory connections may take whose clients read nothing.
+const UNREAD_KIB_MAX: u64 = 64 * 1_024;
+
+#[test]
+fn answers_that_nobody_reads_take_little_memory() {
+    const CONNECTIONS: usize = 20;
+    let running = running();
+    let long = "x".repeat(4_000);
+    for nth in 0..60 {
+        let plan = format!(
+            r#"{{"name":"Pro","slug":"plan-{nth}","price":1,"billing_cycle":"monthly","description":"{long}"}}"#
+        );
+        let head = post(&format!("Connection: close\r\nContent-Length: {}\r\n", plan.len()));
+        assert!(running.ask(head + &plan).starts_with("HTTP/1.1 201"), "{nth}");
+    }
+    let pages = || {
+        let metrics = running.ask(get("/metrics"));
+        let of_pages = |line: &&str| {
+            line.starts_with("subscription_http_requests_total{")
+                && line.contains(r#"method="GET",route="/subscription-plans","#)
+        };
+        let counts = metrics.lines().filter(of_pages);
+        let counts = counts.map(|line| line.rsplit_once(' ').unwrap().1.parse::<usize>().unwrap());
+        counts.sum::<usize>()
+    };
+    let before = running.resident_kib();
+
+    let held: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut stream = connect(running.address);
+            let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+            // An initial window of 0 bytes.
+            bytes.extend(frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]));
+            for id in (1..200).step_by(2) {
+                bytes.extend(request(id, "GET", "/subscription-plans?limit=200"));
+            }
+            stream.write_all(&bytes).unwrap();
+            stream
+        })
+        .collect();
+    let begun = Instant::now();
+    while pages() < CONNECTIONS * 32 {
+        assert!(begun.elapsed() < Duration::from_mins(1), "{} pages", pages());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    let after = running.resident_kib();
+    println!("unread pages of {CONNECTIONS} connections: {before} to {after} KiB");
+    assert!(after < before + UNREAD_KIB_MAX, "{before} to {after} KiB");
+    drop(held);
+}

@@ -16,8 +16,7 @@ use super::world::{Answer, HttpWorld, Person, path_of, problem, text};
 async fn events_of(world: &HttpWorld, person: &str) -> usize {
     let actor = format!("user:{person}");
     let events = world.auth.service.events(0, PageLimit::MAX).await.unwrap();
-    let actors = events.iter().filter_map(|recorded| recorded.event.actor.as_ref());
-    actors.filter(|by| by.to_string() == actor).count()
+    events.iter().filter(|recorded| recorded.event.actor.to_string() == actor).count()
 }
 
 /// A world with the changes of production, and a person with a subscription there.

@@ -165,3 +165,51 @@ async fn a_stop_finishes_what_is_under_way() {
     assert!(wire.ended().await);
     within(task).await.unwrap();
 }
+
+/// Bytes that a client does not read stay in the memory of the server.
+#[tokio::test]
+async fn a_client_that_reads_nothing_gets_a_mebibyte_and_others_get_all() {
+    let wire = Wire::new().await;
+    let (mut other, _other) = connect(&wire).await;
+    let post = || {
+        let post = Request::post("http://localhost/subscription-plans").header("client-id", "web");
+        post.header("content-type", "application/json")
+    };
+    let long = |slug: &str| {
+        plan(slug).replace('}', &format!(r#","description":"{}"}}"#, "x".repeat(4_000)))
+    };
+    for nth in 0..60 {
+        let made = send(&mut other, post(), &long(&format!("plan-{nth}"))).await.unwrap();
+        assert_eq!(made.status(), 201);
+    }
+    let page = "/subscription-plans?limit=200";
+    let length = text(send(&mut other, get(page), "").await.unwrap()).await.len();
+    let io = TokioIo::new(TcpStream::connect(wire.address).await.unwrap());
+    let mut small_windows = http2::Builder::new(TokioExecutor::new());
+    small_windows.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
+    let (mut sender, connection) = within(small_windows.handshake(io)).await.unwrap();
+    let _connection = tokio::spawn(connection);
+
+    let mut unread = Vec::new();
+    for _ in 0..20 {
+        let answer = send(&mut sender, get(page), "").await.unwrap();
+        if answer.status() == 503 {
+            assert_eq!(answer.headers()["retry-after"], "1");
+            assert!(!answer.headers().contains_key("etag"));
+        } else {
+            assert_eq!(answer.status(), 200);
+            unread.push(answer);
+        }
+    }
+
+    assert_eq!(unread.len(), (1 << 20) / length, "of {length} bytes each");
+    // Short responses, and those to changes, are sent.
+    assert_eq!(send(&mut sender, get("/health/live"), "").await.unwrap().status(), 200);
+    assert_eq!(send(&mut sender, post(), &long("plan-60")).await.unwrap().status(), 201);
+    let whole = send(&mut other, get(page), "").await.unwrap();
+    assert!(text(whole).await.len() > length);
+    // Once they are gone, the client gets the page again.
+    drop(unread);
+    within(async { while send(&mut sender, get(page), "").await.unwrap().status() != 200 {} })
+        .await;
+}

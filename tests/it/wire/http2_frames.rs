@@ -14,6 +14,9 @@ use super::world::{DEADLINE, Raw, SHORT, Wire, over, within};
 
 const GOAWAY: u8 = 7;
 
+/// "Not begun, send it again", of the errors that HTTP/2 knows.
+const REFUSED_STREAM: u32 = 7;
+
 /// "Calm down", of the errors that HTTP/2 knows.
 const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -172,6 +175,27 @@ async fn floods_that_the_protocol_allows_are_in_nobodys_way() {
         within(attack).await.unwrap();
         wire.lives(case).await;
     }
+}
+
+/// A client that does not know yet how many requests it may send at once sends the refused ones again.
+#[tokio::test]
+async fn requests_beyond_those_allowed_at_once_are_refused_and_end_nothing() {
+    let wire = Wire::new().await;
+    let mut raw = connect(&wire).await;
+    let requests = (0..100).map(|n| request(2 * n + 1, "GET", "/health/live"));
+    raw.send(requests.collect::<Vec<_>>().concat()).await;
+
+    let first = came(&mut raw).await;
+    raw.send(request(201, "GET", "/health/live")).await;
+    let second = came(&mut raw).await;
+
+    let answered = first.iter().filter(|(kind, ..)| *kind == HEADERS).count();
+    let refused: Vec<_> = first.iter().filter(|(kind, ..)| *kind == RST_STREAM).collect();
+    assert!(answered >= 32, "{answered}");
+    assert_eq!(answered + refused.len(), 100);
+    assert!(refused.iter().all(|(.., code)| *code == REFUSED_STREAM.to_be_bytes()), "{refused:?}");
+    assert_eq!(why(&first), None);
+    assert!(second.iter().any(|(kind, stream, _)| (*kind, *stream) == (HEADERS, 201)));
 }
 
 /// One byte at a time may be sent, so hyper has taken the answers over; none is ever fetched, and new

@@ -3,3 +3,4 @@
 pub(crate) mod bodies;
 pub(crate) mod json_cache;
 pub(crate) mod request_log;
+pub(crate) mod unread_bytes;

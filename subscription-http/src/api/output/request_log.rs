@@ -13,6 +13,7 @@ use tracing::field::display;
 
 use crate::api::admission::cors::{Page, VARY_ORIGIN};
 use crate::api::admission::rate::RateStatus;
+use crate::api::output::unread_bytes::UnreadBytes;
 use crate::api::routes::{Needs, Route};
 use crate::api::{Api, ApiError, Refusal, Reply};
 
@@ -27,6 +28,8 @@ pub(crate) struct RequestLog {
     pub(crate) api: Api,
     begun: Instant,
     method: Method,
+    /// The bytes that the client of this connection has not read yet; `None` if they are not counted.
+    unread: Option<Arc<UnreadBytes>>,
     pub(crate) route: Option<&'static Route>,
     pub(crate) request_id: HeaderValue,
     pub(crate) facts: ResponseFacts,
@@ -63,11 +66,12 @@ pub(crate) struct LoggedCaller {
 }
 
 impl RequestLog {
-    pub(crate) fn begin(api: &Api, method: &Method) -> Self {
+    pub(crate) fn begin(api: &Api, method: &Method, unread: Option<Arc<UnreadBytes>>) -> Self {
         Self {
             api: api.clone(),
             begun: Instant::now(),
             method: method.clone(),
+            unread,
             route: None,
             request_id: HeaderValue::from_static("none"),
             facts: ResponseFacts::default(),
@@ -78,6 +82,9 @@ impl RequestLog {
 
     /// Turns a reply or an error into the response, and adds the headers that every response has.
     pub(crate) fn finish(mut self, reply: Result<Reply, ApiError>) -> Response<Full<Bytes>> {
+        let reply = reply.and_then(|reply| {
+            if self.has_room(&reply) { Ok(reply) } else { Err(Refusal::TooManyUnread.into()) }
+        });
         if let Err(ApiError::Request(Refusal::RateLimited(status))) = &reply {
             self.api.state.metrics.limited(status.policy);
         }
@@ -113,9 +120,15 @@ impl RequestLog {
         self.status = Some(status);
         response
     }
-}
 
-impl RequestLog {
+    /// True if this reply may be sent, although the client has not read all earlier ones. Only a `GET` is ever refused,
+    /// because it has changed nothing.
+    fn has_room(&self, reply: &Reply) -> bool {
+        let is_counted = self.method == Method::GET && !reply.is_shared;
+        let unread = self.unread.as_ref().filter(|_| is_counted);
+        unread.is_none_or(|unread| unread.has_room(reply.body.len()))
+    }
+
     /// True if caches may store the response, if its handler allows it.
     ///
     /// A cache does not know that `client-id` is a credential, so it would give what one client may read to everybody.

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((buckets.take(1), buckets.take(1)), (Ok(0), Err(Duration::from_secs(10))));
         assert_eq!((buckets.take(2), buckets.take(2)), (Ok(1), Ok(0)));
         assert_eq!(buckets.take(2), Err(Duration::from_secs(10)), "a full bucket gets no fuller");
-        clock.advance(Duration::from_secs(60));
+        clock.advance(Duration::from_mins(1));
         buckets.put_back(1);
         assert_eq!((buckets.take(1), buckets.take(1)), (Ok(1), Ok(0)));
         assert_eq!(buckets.take(1), Err(Duration::from_secs(10)));
