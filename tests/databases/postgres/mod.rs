@@ -6,8 +6,10 @@ mod groups;
 mod index_costs;
 mod instances;
 mod limits;
+mod lost_answers;
 mod migrating;
 mod outages;
+mod proxy;
 mod shared_reads;
 mod standby;
 
@@ -50,6 +52,7 @@ pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
     let mut all = abandoned::trials_with_a_server_of_their_own();
     all.extend(explained::trials());
     all.extend(index_costs::trials());
+    all.extend(lost_answers::trials());
     all.extend(migrating::trials());
     all.extend(outages::trials());
     all.extend(standby::trials());

@@ -9,9 +9,8 @@ use subscription_core::{Created, Error, NewPlan, Plan, SubscriptionService};
 use test_support::cluster::Cluster;
 use test_support::trials;
 use test_support::trials::Trial;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{UnixListener, UnixStream};
+
+use super::proxy::Proxy;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![
@@ -111,53 +110,6 @@ async fn nobody_leads_on_a_standby() {
     assert!(store.leader_lock().holds().await);
 }
 
-/// A proxy in front of a server. It makes the server grant each lock that a second session requests.
-struct Proxy {
-    folder: std::path::PathBuf,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Proxy {
-    fn of(cluster: &Cluster) -> Self {
-        let folder = cluster.folder().with_extension("proxy");
-        std::fs::create_dir_all(&folder).unwrap();
-        let listener = UnixListener::bind(folder.join(".s.PGSQL.5432")).unwrap();
-        let server = cluster.folder().join(".s.PGSQL.5432");
-        let task = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let (from_client, to_client) = client.into_split();
-                let (from_server, to_server) =
-                    UnixStream::connect(&server).await.unwrap().into_split();
-                tokio::spawn(forward(from_client, to_server, |_| ()));
-                tokio::spawn(forward(from_server, to_client, grant));
-            }
-        });
-        Self { folder, task }
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.task.abort();
-        std::fs::remove_dir_all(&self.folder).ok();
-    }
-}
-
-async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, edit: fn(&mut [u8])) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(length @ 1..) = from.read(&mut bytes).await {
-        let Some(read) = bytes.get_mut(..length) else { return };
-        edit(read);
-        if to.write_all(read).await.is_err() {
-            return;
-        }
-    }
-}
-
 /// Makes `false` of a row `true`, if the row is a boolean and the name of the server.
 fn grant(bytes: &mut [u8]) {
     const FALSE: &[u8] = &[0, 2, 0, 0, 0, 1, 0, 0, 0, 0];
@@ -169,7 +121,7 @@ fn grant(bytes: &mut [u8]) {
 
 async fn nobody_leads_where_every_session_gets_the_lock() {
     let cluster = Cluster::start(false).unwrap();
-    let proxy = Proxy::of(&cluster);
+    let proxy = Proxy::with_edit(&cluster, grant);
     let direct = open(&cluster).await;
     let store = PostgresOptions::url(&proxy.url()).unwrap().open().await.unwrap();
 

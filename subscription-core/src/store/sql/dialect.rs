@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use sqlx::Connection;
+use sqlx::error::DatabaseError;
 
 use super::statement::Statement;
 use super::table::{Reader, Table};
@@ -92,6 +93,9 @@ pub(in crate::store) struct Branch {
 /// A connection to the database.
 pub(in crate::store) trait SqlConnection: Connection + Send {
     type Row: Columns;
+
+    /// True if the connection ends with this error. Nobody knows then whether the statement was executed.
+    fn ends_connection(error: &dyn DatabaseError) -> bool;
 
     /// If a caller was cancelled, waits for the end of the caller's statement, and ends the transaction that the caller
     /// may have left open.

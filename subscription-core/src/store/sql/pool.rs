@@ -121,7 +121,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         statement: Statement,
     ) -> Result<Vec<C::Row>, StoreError> {
         let rows = self.rows_once(statement.clone()).await;
-        let is_lost = rows.as_ref().is_err_and(is_lost);
+        let is_lost = rows.as_ref().is_err_and(is_lost::<C>);
         if is_lost { self.rows_once(statement).await } else { rows }.map_err(failed)
     }
 
@@ -234,7 +234,7 @@ pub(super) struct Lease<C: SqlConnection + 'static> {
 impl<C: SqlConnection + 'static> Lease<C> {
     /// Ends the lease. The connection is closed if `outcome` shows that it is lost; otherwise the pool gets it back.
     pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
-        if outcome.as_ref().is_err_and(is_lost) {
+        if outcome.as_ref().is_err_and(is_lost::<C>) {
             self.connection = None;
             let pool = &self.pool.generation;
             // If several connections are lost together, only the first one changes the generation.
@@ -292,9 +292,7 @@ fn is_one_too_many(error: &sqlx::Error) -> bool {
 }
 
 /// True if the connection is lost. The statement may have been executed or not.
-pub(super) fn is_lost(error: &sqlx::Error) -> bool {
-    // PostgreSQL is stopping, has ended this connection, or has become a stand-by.
-    const ENDED: [&str; 4] = ["57P01", "57P02", "57P03", "25006"];
+pub(super) fn is_lost<C: SqlConnection>(error: &sqlx::Error) -> bool {
     let broken = matches!(
         error,
         sqlx::Error::Io(_)
@@ -303,5 +301,5 @@ pub(super) fn is_lost(error: &sqlx::Error) -> bool {
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::BeginFailed
     );
-    broken || code(error).is_some_and(|code| ENDED.contains(&code.as_ref()))
+    broken || error.as_database_error().is_some_and(C::ends_connection)
 }

@@ -205,18 +205,29 @@ impl Commits {
     ) -> Result<T, E> {
         let began = Instant::now();
         let done = commit.await?;
-        if began.elapsed() > SLOW {
-            self.confirm().await?;
+        if began.elapsed() <= SLOW {
+            return Ok(done);
         }
-        Ok(done)
+        let unconfirmed = match self.confirm().await {
+            Ok(true) => return Ok(done),
+            Ok(false) => {
+                tracing::error!(
+                    "synchronous replication was not confirmed: a commit may be stored on the primary alone"
+                );
+                "no stand-by has confirmed the commit".to_owned()
+            }
+            Err(error) => format!("the commit could not be confirmed: {error}"),
+        };
+        // An error of the database would be that of a statement that was rolled back. This statement was not.
+        Err(sqlx::Error::Protocol(unconfirmed).into())
     }
 
     /// Confirms all earlier commits by an empty commit that takes less than [`SLOW`]: the log of the database is one
-    /// sequence, so a stand-by that has the last commit has all of them.
-    async fn confirm(&self) -> Result<(), sqlx::Error> {
+    /// sequence, so a stand-by that has the last commit has all of them. Returns whether they are confirmed.
+    async fn confirm(&self) -> Result<bool, sqlx::Error> {
         let rows = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;
         if !rows.first().map_or(Ok(true), |row| row.bool(0))? {
-            return Ok(());
+            return Ok(true);
         }
         let confirmed = timeout(self.0.patience, async {
             for _ in 0..CONFIRMATIONS {
@@ -228,13 +239,7 @@ impl Commits {
             }
             false
         });
-        if confirmed.await.unwrap_or(false) {
-            return Ok(());
-        }
-        tracing::error!(
-            "synchronous replication was not confirmed: a commit may be stored on the primary alone"
-        );
-        Err(sqlx::Error::Protocol("no stand-by has confirmed the commit".to_owned()))
+        Ok(confirmed.await.unwrap_or(false))
     }
 
     /// Returns a conflict if a new record of the change set exists already. Called after a unique value was taken: if
@@ -262,5 +267,5 @@ fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx:
 /// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or
 /// the statement timed out. The statement was rolled back, so the sets can be committed one by one.
 fn is_of_one_set(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some() && !is_lost(error)
+    error.as_database_error().is_some() && !is_lost::<PgConnection>(error)
 }

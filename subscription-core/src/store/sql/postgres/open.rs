@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::migrate::MigrateError;
-use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::{Notify, watch};
 
@@ -245,7 +245,7 @@ impl PostgresMigration {
         let migrated = migrations::run(&self.migrations, &mut connection).await;
         connection.close().await.ok();
         migrated.map_err(|error| {
-            let may_pass = cause(&error).is_some_and(|it| is_lost(it) || is_transient(it));
+            let may_pass = cause(&error).is_some_and(|it| is_lost::<PgConnection>(it) || is_transient(it));
             if may_pass {
                 OpenError::Database(error.into())
             } else {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 use rust_decimal::Decimal;
 use serde_json::value::RawValue;
-use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgArguments, PgConnection, PgDatabaseError, PgRow, PgSeverity};
 use sqlx::query::Query;
 use sqlx::types::Json;
 use sqlx::{AssertSqlSafe, Postgres, Row as _, SqlSafeStr};
@@ -18,6 +19,18 @@ use super::amount::Digits;
 
 impl SqlConnection for PgConnection {
     type Row = PgRow;
+
+    /// Only an error of the severity ERROR says that the statement was rolled back. With any other severity the session
+    /// ends, perhaps after its commit. A pooler reports in the same way that it has lost its connection to the server,
+    /// and some poolers call that an ERROR: then the code tells.
+    fn ends_connection(error: &dyn DatabaseError) -> bool {
+        let severity = error.try_downcast_ref::<PgDatabaseError>().map(PgDatabaseError::severity);
+        let code = error.code().unwrap_or_default();
+        // A connection exception; the server stops, or ends the session; the outcome of the statement is unknown.
+        let is_lost = code.starts_with("08") || code.starts_with("57P") || code == "40003";
+        // The server has become a stand-by.
+        severity != Some(PgSeverity::Error) || is_lost || code == "25006"
+    }
 
     /// Sends a rollback, because sqlx itself sends none if its caller was cancelled while `BEGIN` was being sent.
     async fn end_transaction(&mut self) -> Result<(), sqlx::Error> {

@@ -98,7 +98,8 @@ impl ReadsOfText {
     /// The rows of each caller.
     async fn rows(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {
         let rows = self.rows_once(callers).await;
-        if rows.as_ref().is_err_and(is_lost) { self.rows_once(callers).await } else { rows }
+        let is_lost = rows.as_ref().is_err_and(is_lost::<PgConnection>);
+        if is_lost { self.rows_once(callers).await } else { rows }
     }
 
     async fn rows_once(&self, callers: &[Vec<Value>]) -> Result<Vec<Vec<PgRow>>, sqlx::Error> {

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use futures_util::TryStreamExt as _;
 use futures_util::future::ready;
 use rust_decimal::Decimal;
+use sqlx::error::DatabaseError;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
@@ -18,6 +19,11 @@ use crate::values::Timestamp;
 
 impl SqlConnection for SqliteConnection {
     type Row = SqliteRow;
+
+    /// A file has no connection that could be lost.
+    fn ends_connection(_: &dyn DatabaseError) -> bool {
+        false
+    }
 
     /// Before the ping, SQLite's thread rolls back the transaction of a caller who was cancelled, even if the caller
     /// was cancelled during `BEGIN`.
