@@ -327,7 +327,7 @@ impl Error {
             Self::Unauthenticated(_) => ErrorKind::Unauthenticated,
             Self::Forbidden(_) => ErrorKind::Forbidden,
             Self::Busy(_)
-            | Self::Store(StoreError::Unavailable(_))
+            | Self::Store(StoreError::Unavailable(_) | StoreError::Busy(_))
             | Self::Part(DependencyFailed::Randomness(_) | DependencyFailed::IdentityProvider(_)) => {
                 ErrorKind::Unavailable
             }
@@ -347,7 +347,9 @@ impl Error {
             Self::Conflict(conflict) => conflict.code(),
             Self::Stale { .. } => "precondition_failed",
             Self::EventsForgotten { .. } => "events_forgotten",
-            Self::Busy(_) | Self::Part(DependencyFailed::Randomness(_)) => "overloaded",
+            Self::Busy(_)
+            | Self::Store(StoreError::Busy(_))
+            | Self::Part(DependencyFailed::Randomness(_)) => "overloaded",
             Self::Unauthenticated(unauthenticated) => unauthenticated.code(),
             Self::Forbidden(forbidden) => forbidden.code(),
             Self::Part(DependencyFailed::IdentityProvider(_)) => "identity_provider_unavailable",

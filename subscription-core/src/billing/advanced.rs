@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::events::Change;
 use crate::service::StepKind;
-use crate::store::StoreError;
+use crate::store::{Key, StoreError};
 use crate::values::Timestamp;
 
 /// The result of [`Billing::advance`](super::Billing::advance).
@@ -24,6 +24,11 @@ pub struct Advanced {
     /// The number of steps that were not taken because another writer was faster. The next call finds those that are
     /// still due.
     pub refused: usize,
+    /// The number of steps that were not taken because another program or transaction holds a record that they write.
+    /// The next call tries them again. They do not delay other steps.
+    pub busy: usize,
+    /// The record that the first such step needs; `None` if no step was busy.
+    pub busy_record: Option<Key>,
     /// The number of steps that failed. The next call tries them again. A failed step does not delay other steps.
     pub failed: usize,
     /// The message of the first failed step; `None` if no step failed.
@@ -45,22 +50,31 @@ impl Advanced {
         }
     }
 
-    /// Counts a step that was not taken. Returns an error if the store cannot be reached.
-    pub(super) fn lost(&mut self, error: Error) -> Result<(), Error> {
-        if matches!(error, Error::Store(StoreError::Unavailable(_))) {
-            return Err(error);
-        }
-        if matches!(error, Error::Store(StoreError::Conflict(_))) {
-            self.refused += 1;
-        } else {
-            self.failed += 1;
-            self.failure.get_or_insert_with(|| error.to_string());
+    /// True if the store can be reached: it has taken a step before, or decided on one of these commits.
+    pub(super) fn is_reached(&self, results: &[Result<(), StoreError>]) -> bool {
+        let is_decided = |it: &Result<_, _>| !matches!(it, Err(StoreError::Unavailable(_)));
+        self.steps > 0 || results.iter().any(is_decided)
+    }
+
+    /// Counts a step that was not taken. Returns the error if the store cannot be reached.
+    pub(super) fn lost(&mut self, error: Error, is_reached: bool) -> Result<(), Error> {
+        match error {
+            Error::Store(StoreError::Unavailable(_)) if !is_reached => return Err(error),
+            Error::Store(StoreError::Conflict(_)) => self.refused += 1,
+            Error::Store(StoreError::Busy(key)) => {
+                self.busy += 1;
+                self.busy_record.get_or_insert(key);
+            }
+            failed => {
+                self.failed += 1;
+                self.failure.get_or_insert_with(|| failed.to_string());
+            }
         }
         Ok(())
     }
 
-    /// The number of steps that count towards the limit. Failed steps do not count, so that they do not delay other
-    /// steps.
+    /// The number of steps that count towards the limit. Busy and failed steps do not count, so that they do not delay
+    /// other steps.
     pub(super) const fn tried(&self) -> usize {
         self.steps + self.refused
     }

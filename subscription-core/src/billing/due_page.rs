@@ -104,6 +104,7 @@ impl DuePage {
         clock: &SubscriptionService,
         advanced: &mut Advanced,
     ) -> Result<(), Error> {
+        let is_reached = advanced.is_reached(&results);
         for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
                 // After this step was decided on, another commit has written a payment for the same period, or another
@@ -117,7 +118,7 @@ impl DuePage {
             };
             match result {
                 Ok(()) => advanced.took(kind, &change),
-                Err(error) => advanced.lost(error)?,
+                Err(error) => advanced.lost(error, is_reached)?,
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! `Billing`: takes due steps, requests failed payments again, and lists upcoming steps.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -24,6 +25,9 @@ use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
 /// The largest number of upcoming steps that are searched for the next charge. There is a limit, because a subscription
 /// that costs nothing has no charge.
 const STEPS_TO_CHARGE: usize = 24;
+
+/// When nothing is due but steps whose records others hold, these steps are tried again after this time.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Takes the due steps of subscriptions that the clock manages: see [`Billing::advance`].
 ///
@@ -84,7 +88,8 @@ impl Billing {
     /// failed payments.
     ///
     /// A step is one commit: the subscription, its event and the payment that it requests. If another writer is
-    /// faster, the step is not taken; if it is still due, the next call finds it.
+    /// faster, the step is not taken; if it is still due, the next call finds it. A step whose record somebody else holds
+    /// ([`StoreError::Busy`](crate::store::StoreError::Busy)) is left to a later call too, and the others are taken.
     pub async fn advance(&self, limit: usize) -> Result<Advanced, Error> {
         let clock = self.service.by(Actor::Clock);
         let mut advanced = Advanced::default();
@@ -120,7 +125,11 @@ impl Billing {
                 }
                 // A step that was not taken because another writer was faster may still be due. So `now` is returned as
                 // the time of the next step.
-                next => return Ok(if advanced.refused > 0 { Some(now) } else { next }),
+                _ if advanced.refused > 0 => return Ok(Some(now)),
+                next => {
+                    let busy = (advanced.busy > 0).then(|| now.saturating_add(BUSY_PAUSE));
+                    return Ok(next.into_iter().chain(busy).min());
+                }
             };
             advanced.lag = advanced.lag.max(now.since(next));
             if advanced.tried() >= limit {
@@ -181,13 +190,15 @@ impl Billing {
                 let Some(next) = retry(payment, paid_for.as_deref(), now) else { continue };
                 sets.push(retried(clock, payment, next, paid_for.as_deref(), now)?);
             }
-            for result in clock.store().commit_each(sets).await {
+            let results = clock.store().commit_each(sets).await;
+            let is_reached = advanced.is_reached(&results);
+            for result in results {
                 match result {
                     Ok(()) => {
                         advanced.steps += 1;
                         advanced.retries += 1;
                     }
-                    Err(error) => advanced.lost(error.into())?,
+                    Err(error) => advanced.lost(error.into(), is_reached)?,
                 }
             }
         }

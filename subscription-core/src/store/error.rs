@@ -21,6 +21,10 @@ pub enum StoreError {
     /// The change set breaks the rules for change sets: an error in the calling code.
     #[error("the change set {0}")]
     BadChangeSet(BadChangeSet),
+    /// Another program or transaction holds the record, so the store did not wait for it: try again later. Only
+    /// [`commit_each`](super::Store::commit_each) returns this error.
+    #[error("{0} is locked by another transaction")]
+    Busy(Key),
     /// The store cannot be reached, or its response was lost: a commit may or may not have been applied.
     #[error("the database is unavailable")]
     Unavailable(#[source] Cause),

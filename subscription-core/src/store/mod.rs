@@ -123,7 +123,8 @@ pub use sql::{SqlStore, error::OpenError};
 /// - [`StoreError::Unavailable`] is the only error after which a set may have been applied.
 /// - [`commit_each`](Store::commit_each) has the effect of commits of one set after the other: each set is
 ///   checked after the sets before it were written, and a refused set does not affect the others. It returns a
-///   result for each set, in their order.
+///   result for each set, in their order. A store whose records others can lock does not wait for them: it refuses the
+///   sets that need such a record with [`StoreError::Busy`].
 ///
 /// # Lists
 ///

@@ -66,7 +66,7 @@ impl ClockMetrics {
         for (step, count) in steps.chain(retries) {
             self.steps.get_or_create(&[("step", step)]).inc_by(count as u64);
         }
-        self.refused.inc_by(round.refused as u64);
+        self.refused.inc_by((round.refused + round.busy) as u64);
         self.round_seconds.histogram.observe(took.as_secs_f64());
         self.periods_skipped.inc_by(round.periods_skipped);
     }
@@ -106,7 +106,7 @@ impl ClockMetrics {
         );
         registry.register(
             "clock_refused",
-            "Billing steps that were not taken, because another write came first",
+            "Billing steps that were not taken, because another write came first or holds the record",
             self.refused.clone(),
         );
         registry.register(

@@ -6,6 +6,7 @@ mod groups;
 mod index_costs;
 mod instances;
 mod limits;
+mod locked;
 mod lost_answers;
 mod migrating;
 mod outages;
@@ -43,6 +44,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     all.extend(groups::trials());
     all.extend(instances::trials());
     all.extend(limits::trials());
+    all.extend(locked::trials());
     all.extend(shared_reads::trials());
     all
 }

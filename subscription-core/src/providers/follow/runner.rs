@@ -244,8 +244,9 @@ impl Providers {
         }
         for result in self.store().commit_each(sets).await {
             match result {
-                // A conflict means that another worker has written the event since it was read.
-                Ok(()) | Err(StoreError::Conflict(_)) => {}
+                // A conflict means that another worker has written the event since it was read. A busy event is still
+                // due.
+                Ok(()) | Err(StoreError::Conflict(_) | StoreError::Busy(_)) => {}
                 Err(error) => return Err(error.into()),
             }
         }

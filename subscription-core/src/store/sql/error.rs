@@ -47,6 +47,12 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01" | "55P03"))
 }
 
+/// True if a lock took too long. Nothing was written.
+#[cfg(feature = "postgres")]
+pub(super) fn is_locked(error: &sqlx::Error) -> bool {
+    code(error).as_deref() == Some("55P03")
+}
+
 /// Error codes for a file or a page that cannot be read, of SQLite (such as 11 and 26) and PostgreSQL (such as XX001).
 fn is_damage(code: &str) -> bool {
     matches!(code, "11" | "26" | "XX001" | "XX002" | "267" | "523" | "779")

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use subscription_core::billing::{Advanced, Billing};
 use subscription_core::events::Actor;
 use subscription_core::store::{
-    DuePayments, DueSubscriptions, PageLimit, StoreError, StoreExt as _,
+    DuePayments, DueSubscriptions, Key, PageLimit, StoreError, StoreExt as _,
 };
 use subscription_core::{Error, PaymentChanges, PaymentStatus, Store, Timestamp};
 use subscription_http::{ClockMetrics, PaymentReports};
@@ -30,6 +30,11 @@ const REQUESTS_EXPECTED: Duration = Duration::from_secs(1);
 
 /// How often the payments to collect are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(5);
+
+/// The minimum time between two warnings about steps whose records others hold, and the pause of an advance of the clock
+/// that finds no other step.
+const BUSY_WARNED_EVERY: Duration = Duration::from_mins(1);
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
 
 /// If a payment has been due for more than a week, the log warns once a day.
 const WEEK: Duration = Duration::from_hours(7 * 24);
@@ -55,6 +60,8 @@ struct State {
     is_paused: AtomicBool,
     /// The number of steps that failed in the last round.
     failed: AtomicUsize,
+    /// When the log last warned about a step whose record somebody else holds.
+    busy_warned: Mutex<Option<Instant>>,
     /// When the payments to collect were last counted.
     counted: Mutex<Option<Instant>>,
     /// When the log last warned about due payments whose results were not reported, by the process's clock.
@@ -116,6 +123,9 @@ impl BillingJob {
         if let Some(error) = &advanced.failure {
             tracing::warn!(steps = advanced.failed, error, "billing steps failed");
         }
+        if let Some(record) = &advanced.busy_record {
+            self.warn_of_busy(advanced.busy, record).await;
+        }
         if advanced.periods_skipped > 0 {
             let periods = advanced.periods_skipped;
             tracing::warn!(
@@ -124,6 +134,20 @@ impl BillingJob {
             );
         }
         Ok(advanced)
+    }
+
+    /// Names a record that somebody else holds, so that its step cannot be taken: at most once in
+    /// [`BUSY_WARNED_EVERY`].
+    async fn warn_of_busy(&self, steps: usize, record: &Key) {
+        let mut warned = self.state.busy_warned.lock().await;
+        if warned.is_none_or(|at| at.elapsed() >= BUSY_WARNED_EVERY) {
+            *warned = Some(Instant::now());
+            tracing::warn!(
+                steps,
+                %record,
+                "billing steps wait: another session of the database has locked their records"
+            );
+        }
     }
 
     /// Counts the due payments whose results are not reported yet: at most once in [`COUNTED_EVERY`], and at most one
@@ -219,6 +243,9 @@ impl DueWork for BillingJob {
             // A failed step stays due. Without this error, the caller would repeat the step, and the clock would stay
             // at this moment.
             return Err(Error::Store(StoreError::Damaged(failure.into())));
+        }
+        if advanced.steps == 0 && advanced.busy > 0 {
+            tokio::time::sleep(BUSY_PAUSE).await;
         }
         let status = match payments {
             _ if advanced.more => None,

@@ -26,8 +26,13 @@
 //! A set that gives a record another unique value would have to be checked after the earlier sets were written. So if
 //! one of several sets does this, all of them are refused with -1 as the number of the check, and the caller commits
 //! them one by one.
+//!
+//! A statement that does not wait for locked records begins with `patience AS (SELECT set_config('lock_timeout', …))`,
+//! which holds until its end. `FOR … SKIP LOCKED` then leaves out the locked records. A record that was left out, but
+//! still has the version that its set names, is locked.
 
 use std::mem::discriminant;
+use std::time::Duration;
 
 use super::super::commit::{event_columns, event_values, has_unique_values, sort_writes};
 use super::super::statement::Statement;
@@ -35,7 +40,7 @@ use super::super::table::{Table, key_values, placeholders, values};
 use super::super::value::Value;
 use super::notify::{CHANNEL, notifications};
 use super::row::Bound;
-use crate::store::{ChangeSet, Guard, Key, Record};
+use crate::store::{ChangeSet, Guard, Key, Record, StoreError};
 use crate::values::Version;
 
 /// A change set with more writes and guards, or more events, than this is committed by a transaction of several
@@ -43,7 +48,7 @@ use crate::values::Version;
 const PARTS_MAX: usize = 8;
 
 /// One statement that commits change sets. It returns a row for each set that was refused: the number of the set, and
-/// the number of the check that failed, or -1 if the set must be committed again by itself to find the reason.
+/// a number that [`BatchStatement::reason`] reads.
 #[derive(Debug)]
 pub(super) struct BatchStatement {
     pub(super) bound: Bound,
@@ -51,12 +56,27 @@ pub(super) struct BatchStatement {
     pub(super) checked: Vec<Key>,
 }
 
+impl BatchStatement {
+    /// The reason why a set was refused, from the number in its row: that of the check that failed. If the record of
+    /// check n is locked, the number is -2 - n. If it is -1, or if there is no such check, the reason is `None`: the set
+    /// must be committed by itself.
+    pub(super) fn reason(checked: &[Key], number: i64) -> Option<StoreError> {
+        let key = |number| checked.get(usize::try_from(number).ok()?).cloned();
+        if number < -1 {
+            return key(-2 - number).map(StoreError::Busy);
+        }
+        key(number).map(StoreError::Conflict)
+    }
+}
+
 /// How a statement treats records that another transaction has locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Locked {
+    /// The statement waits for them, as long as its session may wait for a lock.
     Wait,
-    /// The change sets that write or guard the locked record are refused.
-    Refuse,
+    /// The change sets that write or guard the locked record are refused. Other locks, such as those of unique values,
+    /// are waited for, for this time.
+    Refuse(Duration),
 }
 
 /// A record that must have this version.
@@ -76,6 +96,11 @@ pub(super) fn batch_statement(sets: &[ChangeSet], locked: Locked) -> Option<Batc
     let checks = checks(sets)?;
     let mut builder =
         StatementBuilder { is_single: sets.len() == 1, ..StatementBuilder::default() };
+    if let Locked::Refuse(patience) = locked {
+        let millis = patience.as_millis().max(1);
+        let text = format!("SELECT set_config('lock_timeout', '{millis}', true)");
+        builder.push("patience", &text);
+    }
     builder.check(&checks, locked);
     builder.insert(sets);
     builder.record(sets);
@@ -209,7 +234,8 @@ impl StatementBuilder {
             let same = format!("{same} AND t.version = {version}");
             let name = table.name;
             let strength = if write.is_some() { "NO KEY UPDATE" } else { "SHARE" };
-            let skip = if locked == Locked::Refuse { " SKIP LOCKED" } else { "" };
+            let waits = locked == Locked::Wait;
+            let skip = if waits { "" } else { " SKIP LOCKED" };
             let after = &self.after;
             let unique = if write.is_some() { unique_columns(table) } else { Vec::new() };
             let read = each(&unique, "", |column| format!(", t.{column}"));
@@ -220,9 +246,12 @@ impl StatementBuilder {
                  LATERAL (SELECT t.version{read} FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
             );
             self.push(&format!("lock_{nth}"), &lock);
-            let number = if locked == Locked::Refuse { "-1::bigint" } else { "check_number" };
+            // This is not an EXISTS, which might read the whole table once.
+            let busy = format!("(SELECT -2 - r.check_number FROM {name} AS t WHERE {same})");
+            let busy = format!("COALESCE({busy}, r.check_number)");
+            let number = if waits { "check_number" } else { &busy };
             refused.push(format!(
-                "SELECT set_number, {number} AS check_number FROM check_{nth} \
+                "SELECT set_number, {number} AS check_number FROM check_{nth} AS r \
                  WHERE check_number NOT IN (SELECT check_number FROM lock_{nth})"
             ));
             if write.is_none() {

@@ -11,6 +11,7 @@ use super::super::error::conflict;
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
 use super::super::value::{Columns as _, Value};
+use super::commit_statement::Locked;
 use super::notify::{CHANNEL, notifications};
 use crate::store::{ChangeSet, Guard, Key, Record};
 use crate::values::Version;
@@ -21,14 +22,18 @@ const WAIT_FOR_STANDBY: &str = "SELECT CASE WHEN current_setting('synchronous_st
      ELSE pg_logical_emit_message(true, 'subscription', '') END";
 
 /// Checks and writes a change set inside a transaction.
-pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result<(), Refusal> {
+pub(super) async fn commit(
+    to: &mut PgConnection,
+    changes: &ChangeSet,
+    locked: Locked,
+) -> Result<(), Refusal> {
     if changes.is_empty() {
         // This statement writes nothing, but a database that can only be read refuses it.
         to.execute(Statement::plain("DELETE FROM events WHERE FALSE")).await?;
         to.execute(Statement::plain(WAIT_FOR_STANDBY)).await?;
         return Ok(());
     }
-    let stored = lock(to, changes).await?;
+    let stored = lock(to, changes, locked).await?;
     for (key, version) in changes.expected() {
         if stored.get(&key).copied().unwrap_or(Version::NEW) != version {
             return Err(conflict(&key).into());
@@ -42,10 +47,12 @@ pub(super) async fn commit(to: &mut PgConnection, changes: &ChangeSet) -> Result
     Ok(())
 }
 
-/// Locks every record that the change set names, in the order of their keys, and returns their versions.
+/// Locks every record that the change set names, in the order of their keys, and returns their versions. With
+/// [`Locked::Refuse`], a record that is locked is an error at once.
 async fn lock(
     to: &mut PgConnection,
     changes: &ChangeSet,
+    locked: Locked,
 ) -> Result<BTreeMap<Key, Version>, sqlx::Error> {
     // A record that does not exist cannot be locked, so its whole table is locked. The service never sends such a
     // guard.
@@ -74,7 +81,8 @@ async fn lock(
     let mut stored = BTreeMap::new();
     for key in keys {
         let lock = if written.contains(&key) { "UPDATE" } else { "SHARE" };
-        let text = format!("{} FOR {lock}", Table::of(&key).texts.select_version);
+        let wait = if locked == Locked::Wait { "" } else { " NOWAIT" };
+        let text = format!("{} FOR {lock}{wait}", Table::of(&key).texts.select_version);
         if let Some(row) = to.rows(Statement::new(text, key_values(&key))).await?.first() {
             stored.insert(key, Version::from(row.int(0)?.unsigned_abs()));
         }

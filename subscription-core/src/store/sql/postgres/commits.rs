@@ -12,7 +12,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use tokio::time::{Instant, timeout};
 
 use super::super::commit::{Refusal, refusal};
-use super::super::error::{conflict, failed, is_transient, outages, unavailable};
+use super::super::error::{failed, is_locked, is_transient, outages, unavailable};
 use super::super::pool::{Pool, is_lost};
 use super::super::statement::Statement;
 use super::super::table::{Table, key_values};
@@ -22,11 +22,15 @@ use super::commit_statement::{BatchStatement, Locked, batch_statement};
 use super::commit_transaction;
 use super::groups::Handler;
 use super::row::Bound;
-use crate::store::{ChangeSet, Key, StoreError};
+use crate::store::{ChangeSet, StoreError};
 use crate::values::Version;
 
 /// The largest number of attempts at a commit that fails with a transient error of the database.
 const ATTEMPTS: u32 = 8;
+/// The largest number of attempts at a commit that waits for a lock. Each attempt waits for the `lock_timeout` of its
+/// session, so all of them together wait as long as one statement may take. Between them, the commit lets its own locks
+/// go.
+pub(super) const LOCK_ATTEMPTS: u32 = 5;
 /// The pause after the first failed attempt. The pause after attempt n is n times as long.
 const PAUSE: Duration = Duration::from_millis(4);
 /// A commit that takes longer than this is confirmed before it counts as done: see [`Commits::confirmed`].
@@ -39,7 +43,12 @@ const IS_SYNCHRONOUS: &str = "SELECT current_setting('synchronous_standby_names'
 
 /// Commits change sets.
 #[derive(Debug)]
-pub(super) struct Commits(pub(super) Arc<Pool<PgConnection>>);
+pub(super) struct Commits {
+    pub(super) pool: Arc<Pool<PgConnection>>,
+    /// How several sets of one statement, and steps of the clock, treat what others have locked: they do not wait, or
+    /// only for a moment.
+    pub(super) locked: Locked,
+}
 
 impl Handler for Commits {
     /// A change set that can share a statement with others.
@@ -70,11 +79,14 @@ impl Handler for Commits {
             groups.extend(left.map(|changes| (Group::of(changes), vec![place])));
         }
         // The groups are committed at the same time, because they write different records.
-        let committed =
-            groups.iter().map(|(group, _)| self.commit_together(&group.sets, Locked::Refuse));
+        let committed = groups.iter().map(|(group, _)| self.commit_together(&group.sets));
         for (committed, (group, places)) in join_all(committed).await.into_iter().zip(groups) {
             let mut committed = committed.into_iter();
-            let outcome = |changes| committed.next().flatten().ok_or(changes);
+            let outcome = |changes| match committed.next().flatten() {
+                // The caller waits for the locked record, and delays nobody else.
+                Some(Err(StoreError::Busy(_))) | None => Err(changes),
+                Some(outcome) => Ok(outcome),
+            };
             outcomes.extend(places.into_iter().zip(group.sets.into_iter().map(outcome)));
         }
         outcomes.sort_by_key(|(place, _)| *place);
@@ -83,13 +95,17 @@ impl Handler for Commits {
 }
 
 impl Commits {
-    /// Commits a change set by a statement or a transaction of its own.
+    /// Commits a change set by a statement or a transaction of its own, and waits for locks.
     pub(super) async fn commit_alone(&self, changes: ChangeSet) -> Result<(), StoreError> {
+        self.commit_one(changes, Locked::Wait).await
+    }
+
+    async fn commit_one(&self, changes: ChangeSet, locked: Locked) -> Result<(), StoreError> {
         let mut attempt = 1;
         loop {
-            let outcome = match batch_statement(std::slice::from_ref(&changes), Locked::Wait) {
+            let outcome = match batch_statement(std::slice::from_ref(&changes), locked) {
                 Some(statement) => self.confirmed(self.commit_statement(statement, &changes)).await,
-                None => self.confirmed(self.commit_transaction(&changes)).await,
+                None => self.confirmed(self.commit_transaction(&changes, locked)).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -97,7 +113,10 @@ impl Commits {
                     self.expect_new(&changes).await?;
                     return Err(StoreError::Taken(unique));
                 }
-                Err(Refusal::Sql(error)) if is_transient(&error) && attempt < ATTEMPTS => {
+                Err(Refusal::Sql(error)) if locked != Locked::Wait && is_locked(&error) => {
+                    return Err(busy(&changes).unwrap_or_else(|| failed(error)));
+                }
+                Err(Refusal::Sql(error)) if is_transient(&error) && attempt < attempts(&error) => {
                     tracing::debug!(attempt, %error, "retrying a commit");
                     tokio::time::sleep(PAUSE * attempt).await;
                     attempt += 1;
@@ -117,34 +136,32 @@ impl Commits {
             self.fetch(statement.bound).await.map_err(|error| refusal(error, &changes.writes))?;
         let Some(row) = rows.first() else { return Ok(()) };
         let unknown = || unavailable("a commit was refused, but none of its records has changed");
-        Err(conflict_of(row, &statement.checked)?.unwrap_or_else(unknown).into())
+        let reason = BatchStatement::reason(&statement.checked, row.int(1)?);
+        Err(reason.unwrap_or_else(unknown).into())
     }
 
-    /// Commits change sets by one statement, or one by one where that is not possible.
+    /// Commits change sets by one statement, or one by one where that is not possible. A set that needs a locked record
+    /// is refused as busy: nobody waits for this set, but others wait for the sets beside it.
     pub(super) async fn commit_group(&self, group: Group) -> Vec<Result<(), StoreError>> {
         let mut committed = match group.sets.len() {
             0 | 1 => Vec::new(),
-            _ => self.commit_together(&group.sets, Locked::Wait).await,
+            _ => self.commit_together(&group.sets).await,
         }
         .into_iter();
         let mut outcomes = Vec::with_capacity(group.sets.len());
         for changes in group.sets {
             outcomes.push(match committed.next().flatten() {
                 Some(outcome) => outcome,
-                None => self.commit_alone(changes).await,
+                None => self.commit_one(changes, self.locked).await,
             });
         }
         outcomes
     }
 
-    /// Commits change sets by one statement. If the outcome of a set is `None` or missing, the set must be committed by
-    /// `commit_alone`.
-    async fn commit_together(
-        &self,
-        sets: &[ChangeSet],
-        locked: Locked,
-    ) -> Vec<Option<Result<(), StoreError>>> {
-        let Some(statement) = batch_statement(sets, locked) else { return Vec::new() };
+    /// Commits change sets by one statement, which does not wait for locked records. If the outcome of a set is `None`
+    /// or missing, the set must be committed by itself.
+    async fn commit_together(&self, sets: &[ChangeSet]) -> Vec<Option<Result<(), StoreError>>> {
+        let Some(statement) = batch_statement(sets, self.locked) else { return Vec::new() };
         self.outcomes(statement, sets.len()).await.unwrap_or_else(|error| {
             if is_of_one_set(&error) || is_transient(&error) {
                 tracing::debug!(%error, "committing change sets one by one");
@@ -165,25 +182,25 @@ impl Commits {
         for row in &self.confirmed(self.fetch(statement.bound)).await? {
             let refused = usize::try_from(row.int(0)?).ok().and_then(|it| outcomes.get_mut(it));
             if let Some(outcome) = refused {
-                *outcome = conflict_of(row, &statement.checked)?.map(Err);
+                *outcome = BatchStatement::reason(&statement.checked, row.int(1)?).map(Err);
             }
         }
         Ok(outcomes)
     }
 
     async fn fetch(&self, statement: Bound) -> Result<Vec<PgRow>, sqlx::Error> {
-        let mut connection = self.0.get().await?;
-        let rows = self.0.answered(statement.rows(&mut connection)).await;
+        let mut connection = self.pool.get().await?;
+        let rows = self.pool.answered(statement.rows(&mut connection)).await;
         connection.finish(rows)
     }
 
-    async fn commit_transaction(&self, changes: &ChangeSet) -> Result<(), Refusal> {
-        let mut connection = self.0.get().await?;
+    async fn commit_transaction(&self, changes: &ChangeSet, locked: Locked) -> Result<(), Refusal> {
+        let mut connection = self.pool.get().await?;
         let outcome = async {
             let mut transaction = connection.begin().await?;
-            commit_transaction::commit(&mut transaction, changes).await?;
+            commit_transaction::commit(&mut transaction, changes, locked).await?;
             // The time-outs of the database do not end its wait for a stand-by, so the pool's time-out does.
-            self.0.answered(transaction.commit()).await?;
+            self.pool.answered(transaction.commit()).await?;
             Ok(())
         }
         .await;
@@ -229,10 +246,10 @@ impl Commits {
         if !rows.first().map_or(Ok(true), |row| row.bool(0))? {
             return Ok(true);
         }
-        let confirmed = timeout(self.0.patience, async {
+        let confirmed = timeout(self.pool.patience, async {
             for _ in 0..CONFIRMATIONS {
                 let began = Instant::now();
-                let empty = self.commit_transaction(&ChangeSet::default()).await;
+                let empty = self.commit_transaction(&ChangeSet::default(), Locked::Wait).await;
                 if empty.is_ok() && began.elapsed() < SLOW {
                     return true;
                 }
@@ -258,10 +275,14 @@ impl Commits {
     }
 }
 
-/// The conflict of a refused set, by the number of the check that failed; `None` if no record has this number.
-fn conflict_of(row: &PgRow, checked: &[Key]) -> Result<Option<StoreError>, sqlx::Error> {
-    let key = usize::try_from(row.int(1)?).ok().and_then(|number| checked.get(number));
-    Ok(key.map(conflict))
+/// The error for a change set that needs what another transaction has locked; `None` if the set names no record.
+fn busy(changes: &ChangeSet) -> Option<StoreError> {
+    changes.expected().next().map(|(key, _)| StoreError::Busy(key))
+}
+
+/// The largest number of attempts at a commit that fails with this error.
+fn attempts(error: &sqlx::Error) -> u32 {
+    if is_locked(error) { LOCK_ATTEMPTS } else { ATTEMPTS }
 }
 
 /// True if a single change set of the group may be the cause: a value is taken or not accepted, a row is damaged, or

@@ -15,7 +15,8 @@ use super::super::error::{is_transient, unavailable};
 use super::super::migrations::{self, NextMigration};
 use super::super::pool::{Pool, is_lost};
 use super::clock_skew::ClockSkew;
-use super::commits::Commits;
+use super::commit_statement::Locked;
+use super::commits::{Commits, LOCK_ATTEMPTS};
 use super::groups::Groups;
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
@@ -39,6 +40,9 @@ const CONNECTIONS_MAX: usize = 262_143;
 
 /// The longest time-out that PostgreSQL allows: 24 days.
 const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// A statement of several change sets waits for a lock for this part of the time for which one set waits.
+const MOMENTS: u32 = 10;
 
 /// What protects the connections to a PostgreSQL database from others on the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +120,8 @@ impl PostgresOptions {
     }
 
     /// The longest time for one statement, and for a pause between two statements of a transaction; at most 24 days, by
-    /// default 10 seconds.
+    /// default 10 seconds. A statement waits for a lock for a fifth of this time; one that commits the changes of several
+    /// callers, for a fiftieth.
     #[must_use]
     pub const fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
@@ -194,14 +199,20 @@ impl PostgresOptions {
         skew: Arc<ClockSkew>,
         migrated: Option<RangeInclusive<i64>>,
     ) -> PostgresStore {
-        let millis = self.statement_timeout.min(TIMEOUT_MAX).as_millis().to_string();
+        let longest = self.statement_timeout.min(TIMEOUT_MAX);
+        let lock_wait = longest / LOCK_ATTEMPTS;
         // The last time-out ends the session of a process that freezes in a transaction, and so releases its locks.
-        let timeouts = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+        let timeouts = [
+            ("statement_timeout", longest),
+            ("lock_timeout", lock_wait),
+            ("idle_in_transaction_session_timeout", longest),
+        ];
         let options = self
             .options
             .application_name("subscription")
             .statement_cache_capacity(256)
-            .options(timeouts.map(|name| (name, millis.as_str())))
+            // 0 would mean no time-out.
+            .options(timeouts.map(|(name, time)| (name, time.as_millis().max(1).to_string())))
             // A connection whose caller was cancelled gets a ROLLBACK. If it has no open transaction, PostgreSQL
             // would send a warning without this setting.
             .options([("client_min_messages", "error")])
@@ -213,7 +224,8 @@ impl PostgresOptions {
             self.statement_timeout.saturating_add(self.patience),
         );
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
-        let commits = Groups::new(Commits(Arc::clone(&pool)));
+        let locked = Locked::Refuse(lock_wait / MOMENTS);
+        let commits = Groups::new(Commits { pool: Arc::clone(&pool), locked });
         let database = Postgres { pool, reads, commits, options, readiness, skew, stop };
         SqlStore { database, migrated }
     }
