@@ -12,6 +12,7 @@ mod migrating;
 mod outages;
 mod proxy;
 mod shared_reads;
+mod silent;
 mod standby;
 
 use subscription_core::store::{PostgresOptions, PostgresStore};
@@ -57,6 +58,7 @@ pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {
     all.extend(lost_answers::trials());
     all.extend(migrating::trials());
     all.extend(outages::trials());
+    all.extend(silent::trials());
     all.extend(standby::trials());
     all
 }

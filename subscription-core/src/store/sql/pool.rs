@@ -35,6 +35,8 @@ use crate::values::locked;
 const TRUSTED_FOR: Duration = Duration::from_secs(1);
 /// The time-out of a ping: other callers wait while a connection does not respond.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
+/// So many statements together have the time-out of one.
+const STATEMENTS_A_TIMEOUT: usize = 100;
 /// The pause between a refused connection and the next attempt to open one.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
@@ -90,8 +92,35 @@ impl<C: SqlConnection + 'static> Pool<C> {
         })
     }
 
+    /// Lends a connection to `work`, which sends about this number of statements. Returns also how long the work took,
+    /// without the wait for a connection.
+    ///
+    /// This is the only way to a connection, so whatever uses one ends in time: a database may be gone without closing
+    /// its connections. If the work fails, the transaction that it may have left open is rolled back.
+    pub(super) async fn lend_timed<T>(
+        self: &Arc<Self>,
+        statements: usize,
+        work: impl AsyncFnOnce(&mut C) -> Result<T, sqlx::Error>,
+    ) -> Result<(T, Duration), sqlx::Error> {
+        let mut lease = self.get().await?;
+        let times = u32::try_from(1 + statements / STATEMENTS_A_TIMEOUT).unwrap_or(u32::MAX);
+        let began = Instant::now();
+        let worked = timeout(self.answer_max.saturating_mul(times), work(&mut lease)).await;
+        let silent = |_| sqlx::Error::Io(ErrorKind::TimedOut.into());
+        let outcome = lease.finish(worked.map_err(silent).flatten())?;
+        Ok((outcome, began.elapsed()))
+    }
+
+    /// Lends a connection to `work`, which sends a statement.
+    pub(super) async fn lend<T>(
+        self: &Arc<Self>,
+        work: impl AsyncFnOnce(&mut C) -> Result<T, sqlx::Error>,
+    ) -> Result<T, sqlx::Error> {
+        Ok(self.lend_timed(1, work).await?.0)
+    }
+
     /// A connection, as soon as one is free.
-    pub(super) async fn get(self: &Arc<Self>) -> Result<Lease<C>, sqlx::Error> {
+    async fn get(self: &Arc<Self>) -> Result<Lease<C>, sqlx::Error> {
         let opened = timeout(self.patience, async {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             let permit = permit.map_err(|_| sqlx::Error::PoolClosed)?;
@@ -103,15 +132,6 @@ impl<C: SqlConnection + 'static> Pool<C> {
         let connection = Some(connection);
         let permit = Some(permit);
         Ok(Lease { connection, generation, tidy: false, pool, permit })
-    }
-
-    /// The outcome of a statement, or a time-out: a database may be gone without closing its connections.
-    pub(super) async fn answered<T>(
-        &self,
-        statement: impl Future<Output = Result<T, sqlx::Error>>,
-    ) -> Result<T, sqlx::Error> {
-        let silent = |_| sqlx::Error::Io(ErrorKind::TimedOut.into());
-        timeout(self.answer_max, statement).await.map_err(silent).flatten()
     }
 
     /// The rows of a statement. The statement is repeated once if its connection is lost, so that a restart of the
@@ -130,9 +150,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
         self: &Arc<Self>,
         statement: Statement,
     ) -> Result<Vec<C::Row>, sqlx::Error> {
-        let mut connection = self.get().await?;
-        let rows = self.answered(connection.rows(statement)).await;
-        connection.finish(rows)
+        self.lend(async |connection| connection.rows(statement).await).await
     }
 
     /// An idle connection, or a new one.
@@ -221,7 +239,7 @@ impl<C: SqlConnection + 'static> Pool<C> {
 }
 
 /// A connection while a caller uses it.
-pub(super) struct Lease<C: SqlConnection + 'static> {
+struct Lease<C: SqlConnection + 'static> {
     connection: Option<C>,
     generation: u64,
     /// True if neither a statement nor a transaction is running.
@@ -233,7 +251,7 @@ pub(super) struct Lease<C: SqlConnection + 'static> {
 
 impl<C: SqlConnection + 'static> Lease<C> {
     /// Ends the lease. The connection is closed if `outcome` shows that it is lost; otherwise the pool gets it back.
-    pub(super) fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
+    fn finish<T>(mut self, outcome: Result<T, sqlx::Error>) -> Result<T, sqlx::Error> {
         if outcome.as_ref().is_err_and(is_lost::<C>) {
             self.connection = None;
             let pool = &self.pool.generation;

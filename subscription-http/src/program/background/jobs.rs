@@ -1,7 +1,10 @@
 //! The background work: while this instance leads, each job runs in its own task.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,6 +30,10 @@ const CHECKED_EVERY: Duration = Duration::from_secs(2);
 /// The minimum time between two warnings about clock skew, and the difference of clocks above which the log warns.
 const SKEW_WARNED_EVERY: Duration = Duration::from_mins(1);
 const SKEW_MAX: Duration = Duration::from_secs(5);
+
+/// A run that stands still for this long is ended, and another begins. Whatever a job waits for ends sooner: a call of the
+/// store or of a receiver has a time-out, and a pause of a job is shorter.
+const STILL_MAX: Duration = Duration::from_mins(2);
 
 /// How long the jobs may take to stop before they are aborted. A call of the store takes at most 10 seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
@@ -175,11 +182,12 @@ async fn end(Running { stopping, mut tasks }: Running) {
 async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
     let mut failures = 0;
     while !stop.is_set() {
-        let ran = AssertUnwindSafe(job.run(stop)).catch_unwind().await;
+        let ran = unless_still(STILL_MAX, AssertUnwindSafe(job.run(stop)).catch_unwind()).await;
         let failure = match ran {
-            Ok(Ok(next)) => Ok(next),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("it panicked".to_owned()),
+            Some(Ok(Ok(next))) => Ok(next),
+            Some(Ok(Err(error))) => Err(error.to_string()),
+            Some(Err(_)) => Err("it panicked".to_owned()),
+            None => Err(format!("it stood still for {} seconds", STILL_MAX.as_secs())),
         };
         let pause = match failure {
             Ok(next) => {
@@ -200,6 +208,31 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
         }
     }
     job.ended();
+}
+
+/// The result of a run. `None` if the run stands still: for `longest` or more, nothing that it waits for has happened. A
+/// run that works may take any time.
+async fn unless_still<T>(longest: Duration, run: impl Future<Output = T> + Send) -> Option<T> {
+    let polls = AtomicU64::new(0);
+    let mut run = pin!(run);
+    let mut run = poll_fn(|context| {
+        polls.fetch_add(1, Ordering::Relaxed);
+        run.as_mut().poll(context)
+    });
+    loop {
+        let before = polls.load(Ordering::Relaxed);
+        tokio::select! {
+            // The end of the pause alone does not poll the run.
+            biased;
+            () = sleep(longest) => {
+                // Each turn of this loop polls the run once by itself.
+                if polls.load(Ordering::Relaxed) <= before + 1 {
+                    return None;
+                }
+            }
+            done = &mut run => return Some(done),
+        }
+    }
 }
 
 /// The pause before the next run.
@@ -224,7 +257,7 @@ fn pause_after(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::AtomicBool;
 
     use subscription_core::ManualClock;
     use tokio::sync::Semaphore;
@@ -315,6 +348,21 @@ mod tests {
         let pauses = [1, 2, 3, 10, 11, 1_000].map(|failures| pause_after(failures).as_millis());
 
         assert_eq!(pauses, [100, 200, 400, 51_200, 60_000, 60_000]);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_stands_still_is_ended_and_one_that_works_is_not() {
+        let longest = Duration::from_secs(1);
+
+        let still = unless_still(longest, std::future::pending::<()>()).await;
+        let works = async {
+            for _ in 0..700 {
+                sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let works = unless_still(longest, works).await;
+
+        assert_eq!((still, works), (None, Some(())));
     }
 
     #[tokio::test]

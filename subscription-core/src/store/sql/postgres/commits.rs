@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgConnection, PgRow};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::super::commit::{Refusal, refusal};
 use super::super::error::{failed, is_locked, is_transient, outages, unavailable};
@@ -104,8 +104,8 @@ impl Commits {
         let mut attempt = 1;
         loop {
             let outcome = match batch_statement(std::slice::from_ref(&changes), locked) {
-                Some(statement) => self.confirmed(self.commit_statement(statement, &changes)).await,
-                None => self.confirmed(self.commit_transaction(&changes, locked)).await,
+                Some(statement) => self.commit_statement(statement, &changes).await,
+                None => self.commit_transaction(&changes, locked).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -132,9 +132,9 @@ impl Commits {
         statement: BatchStatement,
         changes: &ChangeSet,
     ) -> Result<(), Refusal> {
-        let rows =
-            self.fetch(statement.bound).await.map_err(|error| refusal(error, &changes.writes))?;
-        let Some(row) = rows.first() else { return Ok(()) };
+        let fetched = self.fetch(statement.bound).await;
+        let (rows, took) = fetched.map_err(|error| refusal(error, &changes.writes))?;
+        let Some(row) = rows.first() else { return Ok(self.confirmed(took).await?) };
         let unknown = || unavailable("a commit was refused, but none of its records has changed");
         let reason = BatchStatement::reason(&statement.checked, row.int(1)?);
         Err(reason.unwrap_or_else(unknown).into())
@@ -179,7 +179,9 @@ impl Commits {
         count: usize,
     ) -> Result<Vec<Option<Result<(), StoreError>>>, sqlx::Error> {
         let mut outcomes: Vec<_> = (0..count).map(|_| Some(Ok(()))).collect();
-        for row in &self.confirmed(self.fetch(statement.bound)).await? {
+        let (rows, took) = self.fetch(statement.bound).await?;
+        self.confirmed(took).await?;
+        for row in &rows {
             let refused = usize::try_from(row.int(0)?).ok().and_then(|it| outcomes.get_mut(it));
             if let Some(outcome) = refused {
                 *outcome = BatchStatement::reason(&statement.checked, row.int(1)?).map(Err);
@@ -188,45 +190,49 @@ impl Commits {
         Ok(outcomes)
     }
 
-    async fn fetch(&self, statement: Bound) -> Result<Vec<PgRow>, sqlx::Error> {
-        let mut connection = self.pool.get().await?;
-        let rows = self.pool.answered(statement.rows(&mut connection)).await;
-        connection.finish(rows)
+    /// The rows of a statement, and how long it took.
+    async fn fetch(&self, statement: Bound) -> Result<(Vec<PgRow>, Duration), sqlx::Error> {
+        self.pool.lend_timed(1, async |connection| statement.rows(connection).await).await
     }
 
     async fn commit_transaction(&self, changes: &ChangeSet, locked: Locked) -> Result<(), Refusal> {
-        let mut connection = self.pool.get().await?;
-        let outcome = async {
-            let mut transaction = connection.begin().await?;
-            commit_transaction::commit(&mut transaction, changes, locked).await?;
-            // The time-outs of the database do not end its wait for a stand-by, so the pool's time-out does.
-            self.pool.answered(transaction.commit()).await?;
-            Ok(())
-        }
-        .await;
-        match outcome {
-            Ok(()) => Ok(connection.finish(Ok(()))?),
-            Err(Refusal::Sql(error)) => Ok(connection.finish(Err(error))?),
-            // The lease ends with an open transaction, which the pool rolls back.
-            Err(refused) => Err(refused),
-        }
+        let (committed, took) = self.run_transaction(changes, locked).await?;
+        committed?;
+        Ok(self.confirmed(took).await?)
     }
 
-    /// Runs a call that commits, and confirms the commit if the call was slow.
+    /// Commits a set by a transaction, and returns how long it took; or rolls it back, and returns why.
+    async fn run_transaction(
+        &self,
+        changes: &ChangeSet,
+        locked: Locked,
+    ) -> Result<(Result<(), StoreError>, Duration), sqlx::Error> {
+        let statements = changes.guards.len() + changes.writes.len() + changes.deletes.len();
+        let work = async |connection: &mut PgConnection| {
+            let mut transaction = connection.begin().await?;
+            let written = commit_transaction::commit(&mut transaction, changes, locked).await;
+            Ok(match written {
+                Ok(()) => Ok(transaction.commit().await?),
+                Err(Refusal::Sql(error)) => return Err(error),
+                Err(Refusal::Store(refused)) => {
+                    transaction.rollback().await?;
+                    Err(refused)
+                }
+            })
+        };
+        self.pool.lend_timed(statements + changes.events.len(), work).await
+    }
+
+    /// Confirms a commit that took this time, if it was slow.
     ///
     /// With synchronous replication a commit waits for a stand-by. If an operator cancels the wait, PostgreSQL reports
     /// a success, although the commit may be stored on the primary alone.
-    pub(super) async fn confirmed<T, E: From<sqlx::Error>>(
-        &self,
-        commit: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        let began = Instant::now();
-        let done = commit.await?;
-        if began.elapsed() <= SLOW {
-            return Ok(done);
+    pub(super) async fn confirmed(&self, took: Duration) -> Result<(), sqlx::Error> {
+        if took <= SLOW {
+            return Ok(());
         }
         let unconfirmed = match self.confirm().await {
-            Ok(true) => return Ok(done),
+            Ok(true) => return Ok(()),
             Ok(false) => {
                 tracing::error!(
                     "synchronous replication was not confirmed: a commit may be stored on the primary alone"
@@ -236,21 +242,20 @@ impl Commits {
             Err(error) => format!("the commit could not be confirmed: {error}"),
         };
         // An error of the database would be that of a statement that was rolled back. This statement was not.
-        Err(sqlx::Error::Protocol(unconfirmed).into())
+        Err(sqlx::Error::Protocol(unconfirmed))
     }
 
     /// Confirms all earlier commits by an empty commit that takes less than [`SLOW`]: the log of the database is one
     /// sequence, so a stand-by that has the last commit has all of them. Returns whether they are confirmed.
     async fn confirm(&self) -> Result<bool, sqlx::Error> {
-        let rows = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;
+        let (rows, _) = self.fetch(Bound::Values(Statement::plain(IS_SYNCHRONOUS))).await?;
         if !rows.first().map_or(Ok(true), |row| row.bool(0))? {
             return Ok(true);
         }
         let confirmed = timeout(self.pool.patience, async {
             for _ in 0..CONFIRMATIONS {
-                let began = Instant::now();
-                let empty = self.commit_transaction(&ChangeSet::default(), Locked::Wait).await;
-                if empty.is_ok() && began.elapsed() < SLOW {
+                let empty = self.run_transaction(&ChangeSet::default(), Locked::Wait).await;
+                if matches!(empty, Ok((Ok(()), took)) if took < SLOW) {
                     return true;
                 }
             }
@@ -267,7 +272,7 @@ impl Commits {
             let key = write.key();
             let text = Table::of(&key).texts.select_version.as_str();
             let statement = Bound::Values(Statement::new(text, key_values(&key)));
-            if !self.fetch(statement).await.map_err(failed)?.is_empty() {
+            if !self.fetch(statement).await.map_err(failed)?.0.is_empty() {
                 return Err(StoreError::Conflict(key));
             }
         }

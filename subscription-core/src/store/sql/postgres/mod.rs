@@ -121,12 +121,10 @@ impl Dialect for Postgres {
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
         // Events get their numbers by a commit, so this commit is confirmed like any other: see `Commits::confirmed`.
-        let kept = async {
-            let mut connection = self.pool.get().await?;
-            let kept = feed::number_and_bound(&mut connection).await;
-            connection.finish(kept)
-        };
-        self.commits.handler.confirmed(kept).await.map_err(failed)
+        let kept = self.pool.lend_timed(1, feed::number_and_bound).await;
+        let (kept, took) = kept.map_err(failed)?;
+        self.commits.handler.confirmed(took).await.map_err(failed)?;
+        Ok(kept)
     }
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -110,9 +110,8 @@ impl ReadsOfText {
         let of_all = |at| callers.iter().filter_map(|values| values.get(at).cloned()).collect();
         let arrays = (0..self.types.len()).map(of_all).collect();
         let text = AssertSqlSafe(Arc::clone(&self.several));
-        let mut connection = self.pool.get().await?;
-        let rows = self.pool.answered(rows_by_arrays(&mut connection, text, arrays)).await;
-        by_caller(connection.finish(rows)?, callers.len())
+        let rows = self.pool.lend(async |to| rows_by_arrays(to, text, arrays).await).await?;
+        by_caller(rows, callers.len())
     }
 }
 

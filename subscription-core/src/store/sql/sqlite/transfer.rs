@@ -5,7 +5,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::super::access;
 use super::super::dialect::SqlConnection as _;
-use super::super::error::{failed, unavailable};
+use super::super::error::failed;
 use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
 use super::Sqlite;
@@ -18,16 +18,17 @@ const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 
 impl Transfer for Sqlite {
     async fn export(&self, to: Writer<'_>, report: Report<'_>) -> Result<Counts, TransferError> {
-        let mut reader = self.readers.get().await.map_err(unavailable)?;
-        let mut snapshot = reader.begin().await.map_err(failed)?;
-        let text =
-            "SELECT COALESCE((SELECT max(seq) FROM sqlite_sequence WHERE name = 'events'), 0)";
-        let row = sqlx::query(text).fetch_one(&mut *snapshot).await.map_err(failed)?;
-        let feed = row.int(0).map_err(failed)?.unsigned_abs();
-        let exported = export(&mut *snapshot, feed, &[], to, report).await;
-        let ended = snapshot.rollback().await;
-        reader.finish(ended).map_err(failed)?;
-        exported
+        let exported = self.readers.lend(async |reader| {
+            let mut snapshot = reader.begin().await?;
+            let text =
+                "SELECT COALESCE((SELECT max(seq) FROM sqlite_sequence WHERE name = 'events'), 0)";
+            let row = sqlx::query(text).fetch_one(&mut *snapshot).await?;
+            let feed = row.int(0)?.unsigned_abs();
+            let exported = export(&mut *snapshot, feed, &[], to, report).await;
+            snapshot.rollback().await?;
+            Ok(exported)
+        });
+        exported.await.map_err(failed)?
     }
 
     async fn import(
