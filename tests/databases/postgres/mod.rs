@@ -9,6 +9,7 @@ mod limits;
 mod locked;
 mod lost_answers;
 mod migrating;
+mod numbering;
 mod outages;
 mod proxy;
 mod shared_reads;
@@ -46,6 +47,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     all.extend(instances::trials());
     all.extend(limits::trials());
     all.extend(locked::trials());
+    all.extend(numbering::trials());
     all.extend(shared_reads::trials());
     all
 }

@@ -6,20 +6,54 @@
 //! a later number.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
 use super::super::dialect::SqlConnection as _;
+use super::super::pool::Pool;
 use super::super::statement::Statement;
 use super::super::value::{Columns as _, Value};
+use super::commits::Commits;
+use super::groups::{Groups, Handler};
 
 /// The number of events that are numbered at a time: more than a page has.
 const NUMBERED_MAX: &str = "1000";
 
+/// Numbers events, and reads the bounds of the feed, for all readers of this process that wait at the same time. Only one
+/// connection of the process waits for the lock of the numbering. If every reader waited with its own, a process that
+/// freezes with the lock would take the connections of all others away from their requests.
+#[derive(Debug)]
+pub(super) struct FeedBounds {
+    pub(super) pool: Arc<Pool<PgConnection>>,
+    pub(super) commits: Arc<Groups<Commits>>,
+}
+
+impl FeedBounds {
+    /// Events get their numbers by a commit, so this commit is confirmed like any other.
+    async fn read(&self) -> Result<RangeInclusive<u64>, sqlx::Error> {
+        let (kept, took) = self.pool.lend_timed(1, number_and_bound).await?;
+        self.commits.handler.confirmed(took).await?;
+        Ok(kept)
+    }
+}
+
+impl Handler for FeedBounds {
+    type Request = ();
+    /// The result of [`number_and_bound`], called after the request.
+    type Answer = Result<RangeInclusive<u64>, Arc<sqlx::Error>>;
+
+    const GROUPS_MAX: usize = 1;
+
+    async fn handle(&self, callers: Vec<()>) -> Vec<Self::Answer> {
+        vec![self.read().await.map_err(Arc::new); callers.len()]
+    }
+}
+
 /// Numbers a batch of events if any events have no number. Returns the sequences of the first event that is not deleted
 /// and of the newest event; all events between them can be seen.
-pub(super) async fn number_and_bound(
+async fn number_and_bound(
     connection: &mut PgConnection,
 ) -> Result<RangeInclusive<u64>, sqlx::Error> {
     let mut bounds = Bounds::read(connection).await?;

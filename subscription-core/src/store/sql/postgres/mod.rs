@@ -31,6 +31,7 @@ use super::{SqlStore, access};
 use clock_skew::ClockSkew;
 use commit_groups::{can_join, groups};
 use commits::Commits;
+use feed::FeedBounds;
 pub use leader_lock::LeaderLock;
 use open::Readiness;
 pub use open::{PostgresOptions, Protection};
@@ -38,6 +39,9 @@ use shared_reads::SharedReads;
 
 use crate::store::{CacheInvalidator, ChangeSet, StoreError};
 use crate::values::Timestamp;
+
+/// The error of a call whose group was dropped.
+const CLOSED: &str = "the database was closed";
 
 /// A store in a PostgreSQL database, which any number of processes may share.
 ///
@@ -51,6 +55,7 @@ pub struct Postgres {
     pool: Arc<Pool<PgConnection>>,
     reads: SharedReads,
     commits: Arc<Groups<Commits>>,
+    feed: Arc<Groups<FeedBounds>>,
     options: PgConnectOptions,
     readiness: Readiness,
     skew: Arc<ClockSkew>,
@@ -103,7 +108,7 @@ impl Dialect for Postgres {
         match self.commits.answer(changes).await {
             Some(Ok(outcome)) => outcome,
             Some(Err(changes)) => self.commits.handler.commit_alone(changes).await,
-            None => Err(unavailable("the database was closed")),
+            None => Err(unavailable(CLOSED)),
         }
     }
 
@@ -120,11 +125,8 @@ impl Dialect for Postgres {
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
         self.readiness.check()?;
-        // Events get their numbers by a commit, so this commit is confirmed like any other: see `Commits::confirmed`.
-        let kept = self.pool.lend_timed(1, feed::number_and_bound).await;
-        let (kept, took) = kept.map_err(failed)?;
-        self.commits.handler.confirmed(took).await.map_err(failed)?;
-        Ok(kept)
+        let kept = self.feed.answer(()).await.ok_or_else(|| unavailable(CLOSED))?;
+        kept.map_err(failed)
     }
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -17,6 +17,7 @@ use super::super::pool::{Pool, is_lost};
 use super::clock_skew::ClockSkew;
 use super::commit_statement::Locked;
 use super::commits::{Commits, LOCK_ATTEMPTS};
+use super::feed::FeedBounds;
 use super::groups::Groups;
 use super::shared_reads::SharedReads;
 use super::{Postgres, PostgresStore, SqlStore};
@@ -226,7 +227,9 @@ impl PostgresOptions {
         let reads = SharedReads::new(Arc::clone(&pool), self.patience / 5);
         let locked = Locked::Refuse(lock_wait / MOMENTS);
         let commits = Groups::new(Commits { pool: Arc::clone(&pool), locked });
-        let database = Postgres { pool, reads, commits, options, readiness, skew, stop };
+        let feed =
+            Groups::new(FeedBounds { pool: Arc::clone(&pool), commits: Arc::clone(&commits) });
+        let database = Postgres { pool, reads, commits, feed, options, readiness, skew, stop };
         SqlStore { database, migrated }
     }
 }
