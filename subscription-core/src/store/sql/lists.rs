@@ -201,6 +201,7 @@ fn users(filter: &UserFilter, after: Option<&Position>, limit: PageLimit) -> Opt
         }
         UserFilter::Ids(ids) if ids.is_empty() => return None,
         UserFilter::Ids(ids) => {
+            statement.is_one_of_many = true;
             let ids: Vec<_> = ids.iter().map(|id| statement.bind(Value::Id(id.uuid()))).collect();
             conditions.push(format!("id IN ({})", ids.join(", ")));
         }
@@ -256,4 +257,58 @@ fn documents<D: Dialect>(query: &DocumentQuery) -> Statement {
     let select = format!("{}{hint}", Document::TABLE.texts.select);
     statement.text = window.close(&select, conditions).into();
     statement
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::postgres::Postgres;
+    use super::*;
+    use crate::store::{SubscriptionFilter, SubscriptionOrder, SubscriptionQuery};
+    use crate::subscriptions::SubscriptionStatus;
+    use crate::values::{SystemRandomness, UserId};
+
+    /// Whoever can read lists chooses their limits, orders and filters.
+    #[test]
+    fn few_texts_of_lists_are_kept_whatever_callers_ask_for() {
+        let now = Timestamp::MIN;
+        let user = UserId::new(now, &SystemRandomness).unwrap();
+        let statuses: Vec<_> = SubscriptionStatus::all().collect();
+        let mut kept = HashSet::new();
+        let mut all = HashSet::new();
+        for limit in 1..=200 {
+            let limit = PageLimit::new(limit).unwrap();
+            let mut ask = |query: Query| {
+                let statement = list::<Postgres>(&query).unwrap().statement;
+                if !statement.is_one_of_many {
+                    kept.insert(statement.text.clone());
+                }
+                all.insert(statement.text);
+            };
+            for direction in [Direction::Ascending, Direction::Descending] {
+                for order in [PlanOrder::Tier, PlanOrder::Price, PlanOrder::Name] {
+                    let plans = PlanQuery::default().with_limit(limit);
+                    ask(Query::Plan(plans.with_order(order).with_direction(direction)));
+                }
+                let payments = PaymentQuery::all().with_limit(limit);
+                ask(Query::Payment(payments.with_direction(direction)));
+                for order in [SubscriptionOrder::CreatedAt, SubscriptionOrder::RenewsAt] {
+                    for user in [None, Some(user)] {
+                        for count in 0..statuses.len() {
+                            let mut filter = SubscriptionFilter::default();
+                            filter.user_id = user;
+                            filter.statuses = statuses.iter().copied().take(count).collect();
+                            let query = SubscriptionQuery::default().with_limit(limit);
+                            let query = query.with_filter(filter).with_now(now);
+                            let query = query.with_order(order).with_direction(direction);
+                            ask(Query::Subscription(query));
+                        }
+                    }
+                }
+            }
+        }
+
+        assert!(kept.len() <= 56, "{} of {}", kept.len(), all.len());
+    }
 }

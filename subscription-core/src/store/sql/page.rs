@@ -21,10 +21,14 @@ pub(super) struct Window {
     /// The condition that the page begins after a position, such as `(renews_order, id) < ($1, $2)`; `None` for the
     /// first page.
     begin: Option<String>,
-    /// The limit of the page plus one, because one more row shows that more records follow. The limit is part of the
+    /// The next of [`LIMITS`] plus one, because one more row shows that more records follow. The limit is part of the
     /// text: PostgreSQL plans a statement again each time if it does not know how many rows are requested.
     limit: String,
 }
+
+/// The limits in texts. They are few, because each text is planned and kept by itself. A page with another limit reads
+/// some rows more than it needs.
+const LIMITS: [usize; 4] = [1, 50, 100, 200];
 
 impl Window {
     pub(super) fn new(
@@ -59,7 +63,8 @@ impl Window {
             Some(column) => format!("{column} {way}, id {way}"),
             None => format!("id {way}"),
         };
-        let limit = (limit.get() + 1).to_string();
+        let limit = LIMITS.into_iter().find(|it| *it >= limit.get()).unwrap_or(limit.get());
+        let limit = (limit + 1).to_string();
         Self { order, begin, limit }
     }
 
@@ -150,6 +155,8 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
         let hint = index.map_or_else(String::new, D::hint);
         let branch = Branch { hint, ..window.branch(conditions) };
         statement.text = window.close_branch(&select, branch).into();
+        // Each set of statuses is a text of its own.
+        statement.is_one_of_many = !filter.statuses.is_empty();
         return Some(statement);
     }
     let branch = |(nth, (class, may_contain)): (usize, &(AccessClass, MayContain))| {
@@ -166,6 +173,7 @@ pub(super) fn subscriptions<D: Dialect>(query: &SubscriptionQuery) -> Option<Sta
     let branches: Vec<_> = classes.iter().enumerate().map(branch).collect();
     let all = branches.join(" UNION ALL ");
     statement.text = format!("{all} ORDER BY {} LIMIT {}", window.order, window.limit).into();
+    statement.is_one_of_many = true;
     Some(statement)
 }
 

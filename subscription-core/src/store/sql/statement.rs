@@ -13,11 +13,14 @@ use crate::store::Key;
 pub(in crate::store) struct Statement {
     pub(in crate::store) text: Cow<'static, str>,
     pub(in crate::store) values: Vec<Value>,
+    /// True if a connection should not keep the statement prepared, because its text is one of very many: a plan in the
+    /// memory of PostgreSQL takes up to a megabyte.
+    pub(in crate::store) is_one_of_many: bool,
 }
 
 impl Statement {
     pub(in crate::store) fn new(text: impl Into<Cow<'static, str>>, values: Vec<Value>) -> Self {
-        Self { text: text.into(), values }
+        Self { text: text.into(), values, is_one_of_many: false }
     }
 
     /// A statement without values.

@@ -45,6 +45,9 @@ const TIMEOUT_MAX: Duration = Duration::from_millis(i32::MAX as u64);
 /// A statement of several change sets waits for a lock for this part of the time for which one set waits.
 const MOMENTS: u32 = 10;
 
+/// The number of prepared statements that each connection keeps. The database has the plan of each in its memory.
+const STATEMENTS_KEPT: usize = 64;
+
 /// What protects the connections to a PostgreSQL database from others on the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -211,7 +214,7 @@ impl PostgresOptions {
         let options = self
             .options
             .application_name("subscription")
-            .statement_cache_capacity(256)
+            .statement_cache_capacity(STATEMENTS_KEPT)
             // 0 would mean no time-out.
             .options(timeouts.map(|(name, time)| (name, time.as_millis().max(1).to_string())))
             // A connection whose caller was cancelled gets a ROLLBACK. If it has no open transaction, PostgreSQL

@@ -47,7 +47,7 @@ impl SqlConnection for PgConnection {
 }
 
 fn query(statement: Statement) -> BoundQuery {
-    let query = sqlx::query(AssertSqlSafe(statement.text));
+    let query = sqlx::query(AssertSqlSafe(statement.text)).persistent(!statement.is_one_of_many);
     statement.values.into_iter().fold(query, bind)
 }
 

@@ -81,6 +81,9 @@ impl SharedReads {
             let types = reads.handler.types.iter().copied().map(Some);
             return types_of(&statement.values).eq(types).then(|| Arc::clone(reads));
         }
+        if statement.is_one_of_many {
+            return None;
+        }
         let types = types_of(&statement.values).collect::<Option<Vec<_>>>()?;
         if all.len() >= TEXTS_KEPT {
             all.retain(|_, reads| Arc::strong_count(reads) > 1);
