@@ -69,7 +69,7 @@ pub use http_client::{
 };
 pub use metrics::{ClockMetrics, ProviderMetrics, StoreMetrics};
 pub use openapi::{openapi_json, openapi_json_for};
-pub use server::{Limits, Server};
+pub use server::{Limits, Server, WorkerThreads};
 
 /// An error of any type. It can come from reading a request body or from a call to another server, or it can report a
 /// bug.

@@ -94,9 +94,12 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         tracing::info!("stopping: waiting for requests in flight");
         drop(stopping);
     };
+    // The background work also uses connections to the database that requests have opened.
+    let threads = servers.public.worker_threads();
     servers.run(stopped, &stop).await;
     background.await.ok();
     opened.close().await;
+    drop(threads);
     tracing::info!("stopped");
     Ok(())
 }

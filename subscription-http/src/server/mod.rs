@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use self::connection::Connection;
 use self::peers::Peers;
+pub use self::workers::WorkerThreads;
 use self::workers::Workers;
 use crate::api::Api;
 use crate::api::input::bounds::HEAD_BYTES_MAX;
@@ -132,6 +133,13 @@ impl Server {
     pub fn workers(mut self, count: NonZeroUsize) -> std::io::Result<Self> {
         self.workers = Workers::start(count)?;
         Ok(self)
+    }
+
+    /// The threads of [`workers`](Self::workers). A connection that a request has opened, such as one to a database,
+    /// belongs to the thread that served the request, and nobody can use it once the thread has ended. Who uses the
+    /// store after the server has stopped keeps the threads until then.
+    pub fn worker_threads(&self) -> WorkerThreads {
+        self.workers.threads.clone()
     }
 
     /// The address that the server listens at.

@@ -4,37 +4,49 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 
-/// The worker threads. They end when this value is dropped.
+/// The workers of a server.
 #[derive(Debug)]
 pub(super) struct Workers {
     handles: Vec<Handle>,
-    threads: Vec<JoinHandle<()>>,
     next: usize,
+    pub(super) threads: WorkerThreads,
+}
+
+/// The threads of [`Server::workers`](super::Server::workers). They run as long as the server, and until the last clone
+/// of this value is dropped.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerThreads(
+    #[expect(dead_code, reason = "the threads run as long as somebody has it")] Arc<Threads>,
+);
+
+#[derive(Debug, Default)]
+struct Threads {
+    threads: Vec<JoinHandle<()>>,
     ended: Option<watch::Sender<()>>,
 }
 
 impl Workers {
     /// No threads: connections are served on the runtime that accepts them.
-    pub(super) const fn none() -> Self {
-        Self { handles: Vec::new(), threads: Vec::new(), next: 0, ended: None }
+    pub(super) fn none() -> Self {
+        Self { handles: Vec::new(), next: 0, threads: WorkerThreads::default() }
     }
 
     /// Starts `count` threads.
     pub(super) fn start(count: NonZeroUsize) -> io::Result<Self> {
         let (ended, end) = watch::channel(());
-        let mut workers = Self::none();
-        workers.ended = Some(ended);
+        let mut handles = Vec::new();
+        let mut started = Threads { threads: Vec::new(), ended: Some(ended) };
         for nth in 0..count.get() {
             let mut end = end.clone();
             let (tell, told) = mpsc::channel();
             let thread = std::thread::Builder::new().name(format!("connections-{nth}"));
-            workers.threads.push(thread.spawn(move || {
+            started.threads.push(thread.spawn(move || {
                 let runtime = match Builder::new_current_thread().enable_all().build() {
                     Ok(runtime) => runtime,
                     Err(error) => return drop(tell.send(Err(error))),
@@ -47,9 +59,9 @@ impl Workers {
             })?);
             let handle =
                 told.recv().map_err(|_| io::Error::other("a worker thread ended at startup"))??;
-            workers.handles.push(handle);
+            handles.push(handle);
         }
-        Ok(workers)
+        Ok(Self { handles, next: 0, threads: WorkerThreads(Arc::new(started)) })
     }
 
     /// The runtime for the next connection. The threads take turns.
@@ -60,7 +72,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl Drop for Threads {
     fn drop(&mut self) {
         drop(self.ended.take());
         for thread in self.threads.drain(..) {

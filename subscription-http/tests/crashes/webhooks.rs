@@ -30,6 +30,10 @@ const WRITERS: usize = 3;
 const CHANGES: usize = 4;
 /// The events that may be repeated for each kill.
 const REPEATED_MAX: usize = 200;
+/// The stops of a normal run, the readers beside each, and the deliveries in flight.
+const STOPS: u64 = 3;
+const READERS: usize = 24;
+const IN_FLIGHT: usize = 8;
 
 pub(crate) fn trials() -> Vec<Trial> {
     trials![blocking: a_kill_while_events_are_sent_loses_none_and_repeats_few_sqlite]
@@ -39,6 +43,7 @@ pub(crate) fn trials_with_postgres() -> Vec<Trial> {
     trials![blocking:
         leaders_that_are_killed_while_they_send_lose_no_event_and_repeat_few_postgres,
         w13_two_leaders_after_a_pause_only_repeat_events,
+        a_stop_under_requests_repeats_no_delivery_that_was_answered,
     ]
 }
 
@@ -75,6 +80,47 @@ fn w13_two_leaders_after_a_pause_only_repeat_events() {
         sending.some_deliveries(rng);
         paused.kill();
     });
+}
+
+/// Requests have opened the connections to the database, and end long before the deliveries.
+fn a_stop_under_requests_repeats_no_delivery_that_was_answered() {
+    let (database, folder, receiver) = (Database::schema(), folder(), Receiver::start());
+    let start = || Running::start(&folder, &database.url(), &[]);
+    let create = |server: &Running, slug: &str| {
+        let plan = json!({"name": "P", "slug": slug, "price": 1, "billing_cycle": "daily"});
+        let request = Request::post("/subscription-plans", &plan.to_string());
+        server.connect().sure(&request).expect(201);
+    };
+    receiver.replies("/", Reply::After(Duration::from_millis(1_500), Box::new(Reply::Status(200))));
+    let mut server = start();
+    let endpoint = json!({ "url": receiver.url("/"), "types": ["plan.created"] }).to_string();
+    server.connect().sure(&Request::post("/webhook-endpoints", &endpoint)).expect(201);
+    let mut created = 0;
+
+    for stop in 0..seed::steps(STOPS) {
+        let address = server.address;
+        server = std::thread::scope(|scope| {
+            for _ in 0..READERS {
+                scope.spawn(move || {
+                    let mut connection = Connection::new(address);
+                    while connection.ask(&Request::get("/subscriptions")).is_ok() {}
+                });
+            }
+            for nth in 0..IN_FLIGHT {
+                create(&server, &format!("plan-{stop}-{nth}"));
+            }
+            created += IN_FLIGHT;
+            until("deliveries in flight", || receiver.distinct("/") == created);
+            let log = server.stop();
+            assert!(!log.contains("a background job failed"), "{log}");
+            start()
+        });
+    }
+
+    create(&server, "last");
+    until("the last delivery", || receiver.distinct("/") == created + 1);
+    assert_eq!(receiver.received("/").len(), created + 1);
+    server.stop();
 }
 
 /// Instances over one database, and a receiver of their events.
