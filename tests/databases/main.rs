@@ -24,7 +24,7 @@ fn main() {
     let no_binaries = needs::postgres(cluster::missing_binaries());
     // The longest first, so that no core is idle at the end.
     let groups = [
-        (no_binaries, vec![postgres::trials_with_a_server_of_their_own()]),
+        (no_binaries.clone(), vec![postgres::trials_with_a_server_of_their_own()]),
         (
             None,
             vec![
@@ -37,6 +37,7 @@ fn main() {
                 feed::trials(),
             ],
         ),
+        (no_disk.clone().or(no_binaries.clone()), vec![postgres::trials_with_a_disk()]),
         (no_disk, vec![sqlite::trials_with_a_disk()]),
         (
             no_server,

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod explained;
+mod full;
 mod groups;
 mod index_costs;
 mod instances;
@@ -51,6 +52,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     all.extend(shared_reads::trials());
     all
 }
+
+pub(crate) use self::full::trials as trials_with_a_disk;
 
 /// Those that start, stop or kill a server, or set it up: one that others use is no good to them.
 pub(crate) fn trials_with_a_server_of_their_own() -> Vec<Trial> {

@@ -30,18 +30,20 @@ pub(crate) fn trials() -> Vec<Trial> {
 const REMOUNTED: Duration = Duration::from_secs(20);
 
 /// A small disk, while it is there; mounting one takes root.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 /// True if disks can be mounted here.
 pub(crate) fn can_mount() -> bool {
-    SmallDisk::mount().is_some()
+    SmallDisk::mount("4m").is_some()
 }
 
 impl SmallDisk {
-    fn mount() -> Option<Self> {
+    /// A disk of this size, which every user may write.
+    pub(crate) fn mount(size: &str) -> Option<Self> {
         let folder = folder();
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&folder);
+        let options = format!("size={size},mode=0777");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&folder);
         mount.output().is_ok_and(|done| done.status.success()).then_some(Self(folder))
     }
 
@@ -68,7 +70,7 @@ impl Drop for SmallDisk {
 }
 
 async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
-    let disk = SmallDisk::mount().unwrap();
+    let disk = SmallDisk::mount("4m").unwrap();
     let store = SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap();
     store.commit(ChangeSet::default()).await.unwrap();
     let ballast = disk.0.join("ballast");
@@ -83,7 +85,7 @@ async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
 }
 
 async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_room() {
-    let disk = SmallDisk::mount().unwrap();
+    let disk = SmallDisk::mount("4m").unwrap();
     let file = disk.0.join("store.db");
     let store = Arc::new(SqliteOptions::file(&file).open().await.unwrap());
     let ballast = disk.0.join("ballast");
@@ -129,7 +131,7 @@ async fn a_full_disk_refuses_writes_loses_nothing_and_is_used_again_once_it_has_
 }
 
 async fn a_disk_that_can_only_be_read_refuses_writes_and_is_used_again_once_it_can_be_written() {
-    let disk = SmallDisk::mount().unwrap();
+    let disk = SmallDisk::mount("4m").unwrap();
     let store = Arc::new(SqliteOptions::file(disk.0.join("store.db")).open().await.unwrap());
     let before = plan("before");
     put(&store, &before).await.unwrap();

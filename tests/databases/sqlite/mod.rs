@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use crate::folder::folder;
 use crate::lives;
 
-pub(crate) use self::full::{can_mount, trials as trials_with_a_disk};
+pub(crate) use self::full::{SmallDisk, can_mount, trials as trials_with_a_disk};
 
 /// A store over a new file, which is a copy of one that was migrated before.
 pub(crate) async fn fresh() -> SqliteStore {

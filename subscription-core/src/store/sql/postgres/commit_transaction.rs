@@ -21,6 +21,13 @@ use crate::values::Version;
 const WAIT_FOR_STANDBY: &str = "SELECT CASE WHEN current_setting('synchronous_standby_names') = '' THEN NULL \
      ELSE pg_logical_emit_message(true, 'subscription', '') END";
 
+/// Writes some hundred kilobytes to a temporary file of the database, because the rows have no room in this memory: a full
+/// disk refuses that. The log alone does not show that a disk is full, because its files are made in advance.
+const NEED_ROOM: [&str; 2] = [
+    "SELECT set_config('work_mem', '64kB', true)",
+    "SELECT count(*) FROM generate_series(1, 10000)",
+];
+
 /// Checks and writes a change set inside a transaction.
 pub(super) async fn commit(
     to: &mut PgConnection,
@@ -30,6 +37,9 @@ pub(super) async fn commit(
     if changes.is_empty() {
         // This statement writes nothing, but a database that can only be read refuses it.
         to.execute(Statement::plain("DELETE FROM events WHERE FALSE")).await?;
+        for text in NEED_ROOM {
+            to.execute(Statement::plain(text)).await?;
+        }
         to.execute(Statement::plain(WAIT_FOR_STANDBY)).await?;
         return Ok(());
     }
