@@ -58,17 +58,16 @@ impl Advanced {
 
     /// Counts a step that was not taken. Returns the error if the store cannot be reached.
     pub(super) fn lost(&mut self, error: Error, is_reached: bool) -> Result<(), Error> {
-        match error {
-            Error::Store(StoreError::Unavailable(_)) if !is_reached => return Err(error),
-            Error::Store(StoreError::Conflict(_)) => self.refused += 1,
-            Error::Store(StoreError::Busy(key)) => {
-                self.busy += 1;
-                self.busy_record.get_or_insert(key);
-            }
-            failed => {
-                self.failed += 1;
-                self.failure.get_or_insert_with(|| failed.to_string());
-            }
+        if let Error::Store(StoreError::Busy(key)) = error {
+            self.busy += 1;
+            self.busy_record.get_or_insert(key);
+        } else if matches!(error, Error::Store(StoreError::Conflict(_))) {
+            self.refused += 1;
+        } else if matches!(error, Error::Store(StoreError::Unavailable(_))) && !is_reached {
+            return Err(error);
+        } else {
+            self.failed += 1;
+            self.failure.get_or_insert_with(|| error.to_string());
         }
         Ok(())
     }

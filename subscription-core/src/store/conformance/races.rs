@@ -349,7 +349,7 @@ pub async fn of_racing_calls_one_writes_each_record(store: Arc<dyn Store>) {
                 match outcome {
                     Ok(()) => assert!(taken.insert(n), "step {n} was taken twice"),
                     Err(StoreError::Busy(key)) => {
-                        assert_eq!(key, Key::Subscription(subscription(n).id))
+                        assert_eq!(key, Key::Subscription(subscription(n).id));
                     }
                     refused => assert_conflict(&refused, &subscription(n).into()),
                 }

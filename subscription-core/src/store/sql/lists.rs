@@ -296,9 +296,11 @@ mod tests {
                 for order in [SubscriptionOrder::CreatedAt, SubscriptionOrder::RenewsAt] {
                     for user in [None, Some(user)] {
                         for count in 0..statuses.len() {
-                            let mut filter = SubscriptionFilter::default();
-                            filter.user_id = user;
-                            filter.statuses = statuses.iter().copied().take(count).collect();
+                            let filter = SubscriptionFilter {
+                                user_id: user,
+                                statuses: statuses.iter().copied().take(count).collect(),
+                                ..SubscriptionFilter::default()
+                            };
                             let query = SubscriptionQuery::default().with_limit(limit);
                             let query = query.with_filter(filter).with_now(now);
                             let query = query.with_order(order).with_direction(direction);

@@ -246,10 +246,7 @@ impl StatementBuilder {
                  LATERAL (SELECT t.version{read} FROM {name} AS t WHERE {same}{after} FOR {strength}{skip}) AS t"
             );
             self.push(&format!("lock_{nth}"), &lock);
-            // This is not an EXISTS, which might read the whole table once.
-            let busy = format!("(SELECT -2 - r.check_number FROM {name} AS t WHERE {same})");
-            let busy = format!("COALESCE({busy}, r.check_number)");
-            let number = if waits { "check_number" } else { &busy };
+            let number = if waits { "check_number" } else { &number_of_unlocked(name, &same) };
             refused.push(format!(
                 "SELECT set_number, {number} AS check_number FROM check_{nth} AS r \
                  WHERE check_number NOT IN (SELECT check_number FROM lock_{nth})"
@@ -370,6 +367,14 @@ impl StatementBuilder {
         };
         Some(BatchStatement { bound, checked })
     }
+}
+
+/// The number of a check whose record was not locked: see [`BatchStatement::reason`]. `same` is the condition for its row
+/// `t`.
+fn number_of_unlocked(table: &str, same: &str) -> String {
+    // This is not an EXISTS, which might read the whole table once.
+    let busy = format!("(SELECT -2 - r.check_number FROM {table} AS t WHERE {same})");
+    format!("COALESCE({busy}, r.check_number)")
 }
 
 /// The texts of the columns, joined by `between`.
