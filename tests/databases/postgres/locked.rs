@@ -174,7 +174,8 @@ async fn a_set_of_several_statements_does_not_wait_for_a_held_record() {
 }
 
 async fn a_value_that_somebody_holds_delays_no_create_of_another() {
-    let world = World::new(LONG).await;
+    // One set waits for a lock for a fifth of this time, and several for a fiftieth: 80 seconds and 8.
+    let world = World::new(LONG * 4).await;
     let (plan, mut outsider) = (plan("pro"), world.outsider);
     put(&world.store, &plan).await.unwrap();
     let holder = Subscription { external_subscription_id: Some(of("held")), ..subscription(&plan) };
