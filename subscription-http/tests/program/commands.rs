@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::running::{Running, command_in, folder, get, run};
 
@@ -104,6 +105,48 @@ fn is_refused_without(file: &str) {
     }
     // A new connection makes a new log, which has nothing of the other.
     assert!(!folder.join("subscription.db").exists() || file != "subscription.db");
+}
+
+#[test]
+fn what_a_removed_log_holds_is_in_the_file_soon_and_survives_a_kill() {
+    let folder = folder();
+    let (file, log) = (folder.join("subscription.db"), folder.join("subscription.db-wal"));
+    let running = Running::start_in(&folder, |_| {});
+    let until = |what: &str, is_so: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < Duration::from_mins(1), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until("the log is cut after the start", &|| std::fs::metadata(&log).unwrap().len() == 0);
+    let create = |running: &Running, slug: &str| {
+        let body =
+            format!(r#"{{"name":"Pro","slug":"{slug}","price":19.90,"billing_cycle":"monthly"}}"#);
+        let length = body.len();
+        running.ask(format!(
+            "POST /subscription-plans HTTP/1.1\r\nHost: localhost\r\nclient-id: web\r\n\
+             Connection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        ))
+    };
+    assert!(create(&running, "kept-by-the-log").starts_with("HTTP/1.1 201"));
+    std::fs::remove_file(&log).unwrap();
+    assert!(create(&running, "refused").starts_with("HTTP/1.1 503"));
+
+    let is_written = || {
+        let bytes = std::fs::read(&file).unwrap();
+        bytes.windows(15).any(|bytes| bytes == b"kept-by-the-log")
+    };
+    until("the log is written into the file", &is_written);
+    // Dropped, it is killed.
+    drop(running);
+
+    let again = Running::start_in(&folder, |_| {});
+    let found = again.ask(
+        "GET /subscription-plans/kept-by-the-log HTTP/1.1\r\nHost: localhost\r\nclient-id: web\r\n\
+         Connection: close\r\n\r\n",
+    );
+    assert!(found.starts_with("HTTP/1.1 200"), "{found}");
 }
 
 #[test]
@@ -301,7 +344,7 @@ fn an_export_writes_into_no_file_that_was_there_before() {
     assert!(!folder.join("nowhere").exists());
     let entries = std::fs::read_dir(&folder).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut parts: Vec<_> = names.filter(|name| name.ends_with(".part")).collect();
+    let mut parts: Vec<_> = names.filter(|name| name.contains(".part")).collect();
     parts.sort();
     assert_eq!(parts, ["one.jsonl.part", "two.jsonl.part"]);
 }

@@ -132,11 +132,14 @@ fn a_server_warns_of_connections_to_its_database_that_others_could_read() {
         assert!(made.status.success(), "{errors}");
         let url = format!("postgres://billing@0.0.0.0:1/billing?sslmode={mode}");
 
-        let mut running = Running::start_in(&folder, |command| {
+        let running = Running::start_in(&folder, |command| {
             command.args(config).env("DATABASE_URL", url);
         });
+        running.signal("TERM");
+        let (code, _, log) = running.end();
 
-        running.log_line(warning);
+        assert_eq!(code, Some(0), "{mode}: {log}");
+        assert!(log.contains(warning), "{mode}: {log}");
     }
 }
 
