@@ -46,8 +46,7 @@ impl Authentication {
     /// Finishes the deletion of a batch of accounts whose deletion was interrupted, and returns the number of these
     /// accounts. Call this method when the process starts, and then regularly.
     pub async fn finish_deletions(&self) -> Result<usize, Error> {
-        let closing =
-            self.store().list_as::<User>(UserQuery::Closing { limit: PageLimit::MAX }).await?.items;
+        let closing = self.closing_accounts().await?;
         let mut finished = 0;
         let mut failed = None;
         for user in closing {
@@ -58,6 +57,17 @@ impl Authentication {
             }
         }
         failed.map_or(Ok(finished), Err)
+    }
+
+    /// The number of accounts whose deletion was interrupted and is not finished yet; 200 means 200 or more.
+    pub async fn count_closing_accounts(&self) -> Result<usize, Error> {
+        Ok(self.closing_accounts().await?.len())
+    }
+
+    /// A batch of accounts whose deletion has begun.
+    async fn closing_accounts(&self) -> Result<Vec<Arc<User>>, Error> {
+        let query = UserQuery::Closing { limit: PageLimit::MAX };
+        Ok(self.store().list_as::<User>(query).await?.items)
     }
 
     /// Deletes an account completely, step by step.

@@ -197,12 +197,7 @@ impl Authentication {
         self.service()
             .retrying(|| async {
                 let now = self.service().now();
-                let before = now.saturating_sub(self.0.settings.ended_kept);
-                let ended = self
-                    .store()
-                    .list_as::<Session>(SessionQuery::Ended { by: before, limit: PageLimit::MAX })
-                    .await?
-                    .items;
+                let ended = self.ended_sessions_before(now).await?;
                 if ended.is_empty() {
                     return Ok(0);
                 }
@@ -216,6 +211,19 @@ impl Authentication {
                 Ok(ended.len())
             })
             .await
+    }
+
+    /// The number of sessions that [`forget_ended_sessions`](Self::forget_ended_sessions) would delete now; 200 means
+    /// 200 or more.
+    pub async fn count_ended_sessions(&self) -> Result<usize, Error> {
+        Ok(self.ended_sessions_before(self.service().now()).await?.len())
+    }
+
+    /// A batch of sessions that ended so long ago that they are no longer kept at `now`.
+    async fn ended_sessions_before(&self, now: Timestamp) -> Result<Vec<Arc<Session>>, Error> {
+        let by = now.saturating_sub(self.0.settings.ended_kept);
+        let query = SessionQuery::Ended { by, limit: PageLimit::MAX };
+        Ok(self.store().list_as::<Session>(query).await?.items)
     }
 
     pub(super) fn service(&self) -> &SubscriptionService {

@@ -56,14 +56,7 @@ impl SubscriptionService {
     pub async fn forget_expired_idempotency(&self) -> Result<usize, Error> {
         self.retrying(|| async {
             let now = self.now();
-            let expired = self
-                .store()
-                .list_as::<IdempotencyRecord>(IdempotencyQuery::Expired {
-                    by: now,
-                    limit: PageLimit::MAX,
-                })
-                .await?
-                .items;
+            let expired = self.expired_idempotency(now).await?;
             // Another process may have deleted an expired record since it was read, and a new request may have stored
             // its key again. The guards prevent that this new record is deleted.
             let guards = expired.iter().map(|record| still_expired(&record.key, now)).collect();
@@ -78,6 +71,20 @@ impl SubscriptionService {
             Ok(expired.len())
         })
         .await
+    }
+
+    /// The number of idempotency records that have expired and are not removed yet; 200 means 200 or more.
+    pub async fn count_expired_idempotency(&self) -> Result<usize, Error> {
+        Ok(self.expired_idempotency(self.now()).await?.len())
+    }
+
+    /// A batch of expired idempotency records.
+    async fn expired_idempotency(
+        &self,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<IdempotencyRecord>>, Error> {
+        let query = IdempotencyQuery::Expired { by: now, limit: PageLimit::MAX };
+        Ok(self.store().list_as::<IdempotencyRecord>(query).await?.items)
     }
 
     /// Creates a record with its event, once for each idempotency key. `make` returns the record, and the other changes

@@ -25,6 +25,7 @@ pub struct ClockMetrics {
     to_collect: Gauge,
     to_collect_oldest_seconds: Gauge<f64, AtomicU64>,
     billing_paused: Gauge,
+    expired: Family<Label, Gauge>,
 }
 
 /// The upper bounds of the buckets in seconds: from a round that finds nothing to a round that a slow store delays.
@@ -50,6 +51,8 @@ impl ClockMetrics {
             self.lag_seconds.set(0.0);
             self.to_collect(0, Duration::ZERO);
             self.billing_paused(false);
+            // Without a series nothing is shown, which is right for an instance that does not count.
+            self.expired.clear();
         }
     }
 
@@ -81,6 +84,13 @@ impl ClockMetrics {
     /// Records whether the billing is paused.
     pub fn billing_paused(&self, paused: bool) {
         self.billing_paused.set(paused.into());
+    }
+
+    /// Records the number of records of a kind that have expired, or whose deletion has begun, and that are still
+    /// stored.
+    pub fn expired(&self, kind: &'static str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.expired.get_or_create(&[("kind", kind)]).set(count);
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
@@ -130,5 +140,10 @@ impl ClockMetrics {
             self.to_collect_oldest_seconds.clone(),
         );
         registry.register("billing_paused", "1 if billing is paused", self.billing_paused.clone());
+        registry.register(
+            "expired_records",
+            "Expired records that the last upkeep has not deleted; counts at most 200 of each kind",
+            self.expired.clone(),
+        );
     }
 }

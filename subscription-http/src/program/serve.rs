@@ -66,6 +66,7 @@ pub(crate) async fn serve(settings: &Settings, log: &Log) -> Result<(), Failure>
         webhooks: webhooks.clone(),
         events_kept,
         forgotten_events,
+        metrics: clock_metrics.clone(),
     };
     let mut jobs: Vec<Arc<dyn Job>> = vec![Arc::new(upkeep), Arc::new(billing_job)];
     if let Some(providers) = providers {
