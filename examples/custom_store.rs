@@ -268,7 +268,7 @@ fn page<K: Kind>(
 }
 
 fn whole<K: Kind>(found: impl Iterator<Item = Arc<K>>) -> Page<Record> {
-    Page { items: found.map(K::into_record).collect(), next: None }
+    Page::new(found.map(K::into_record).collect(), None)
 }
 
 fn sorted<K, O: Ord>(

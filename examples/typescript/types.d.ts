@@ -1290,6 +1290,7 @@ export interface components {
             data: components["schemas"]["User"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /**
          * @description A session of a user with one client, without its tokens.
@@ -1501,6 +1502,7 @@ export interface components {
             data: components["schemas"]["Plan"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /**
          * @description A new subscription. It may start in any status.
@@ -1673,6 +1675,7 @@ export interface components {
             data: components["schemas"]["Subscription"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /**
          * @description A new payment. It may start with any status.
@@ -1831,6 +1834,7 @@ export interface components {
             data: components["schemas"]["Payment"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /**
          * @description When to cancel the subscription. The body may be left out.
@@ -2443,6 +2447,7 @@ export interface components {
             data: components["schemas"]["MySubscription"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /** @description A payment, as the user who pays sees it. */
         MyPayment: {
@@ -2470,6 +2475,7 @@ export interface components {
             data: components["schemas"]["MyPayment"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /** @description A page of the event feed. */
         EventPage: {
@@ -2682,6 +2688,7 @@ export interface components {
             data: components["schemas"]["ProviderEvent"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /** @description A link between an object of a payment provider and a record of this service. It binds a customer of the provider to a user, or a subscription, invoice or order of the provider to a subscription of this service. */
         ListedProviderLink: {
@@ -2712,6 +2719,7 @@ export interface components {
             data: components["schemas"]["ListedProviderLink"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /** @description Returned if the subscription could not be copied from the provider (yet): the state of the event about it, and the reason for this state. */
         ProviderStanding: {
@@ -2897,6 +2905,7 @@ export interface components {
             data: components["schemas"]["WebhookEndpoint"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /** @description An attempt to deliver an event. */
         WebhookAttempt: {
@@ -2951,6 +2960,7 @@ export interface components {
             data: components["schemas"]["ParkedEvent"][];
             has_more: boolean;
             next_cursor: components["schemas"]["Cursor"];
+            unreadable?: components["schemas"]["Unreadable"];
         };
         /**
          * @description How to rotate the secret. The body may be left out.
@@ -3250,6 +3260,8 @@ export interface components {
         Tier: number;
         /** @description The value for the parameter `cursor` in the request for the next page; null on the last page. */
         Cursor: string | null;
+        /** @description The ids of records that belong to the list but cannot be read, and so are not in `data`. Left out if there are none: then the page is complete. The operator finds the cause in the log. */
+        Unreadable: string[];
         /**
          * @description How often the price is paid. It is a name such as `monthly`. A cycle without a name is an ISO 8601 duration in days, weeks, months or years, without mixing them, such as `P18M`.
          * @example monthly

@@ -150,6 +150,12 @@ impl Forbidden {
     }
 }
 
+/// The message of an error, followed by those of its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// A dependency of the service, other than the store, that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -5,6 +5,7 @@
 
 mod combinations;
 mod contention;
+mod damaged;
 mod feed;
 mod folder;
 mod lives;
@@ -34,6 +35,7 @@ fn main() {
                 contention::trials(),
                 combinations::trials(),
                 plan_use::trials(),
+                damaged::trials(),
                 feed::trials(),
             ],
         ),
@@ -48,6 +50,7 @@ fn main() {
                 contention::trials_with_a_server(),
                 combinations::trials_with_a_server(),
                 plan_use::trials_with_a_server(),
+                damaged::trials_with_a_server(),
                 feed::trials_with_a_server(),
             ],
         ),

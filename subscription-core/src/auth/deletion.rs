@@ -67,7 +67,7 @@ impl Authentication {
     /// A batch of accounts whose deletion has begun.
     async fn closing_accounts(&self) -> Result<Vec<Arc<User>>, Error> {
         let query = UserQuery::Closing { limit: PageLimit::MAX };
-        Ok(self.store().list_as::<User>(query).await?.items)
+        Ok(self.store().readable_as::<User>(query).await?.items)
     }
 
     /// Deletes an account completely, step by step.

@@ -223,7 +223,7 @@ impl Authentication {
     async fn ended_sessions_before(&self, now: Timestamp) -> Result<Vec<Arc<Session>>, Error> {
         let by = now.saturating_sub(self.0.settings.ended_kept);
         let query = SessionQuery::Ended { by, limit: PageLimit::MAX };
-        Ok(self.store().list_as::<Session>(query).await?.items)
+        Ok(self.store().readable_as::<Session>(query).await?.items)
     }
 
     pub(super) fn service(&self) -> &SubscriptionService {

@@ -24,7 +24,7 @@ impl Authentication {
             return Err(Error::WrongPosition);
         }
         let query = UserQuery::Open { filter, after, limit };
-        self.store().list_as::<User>(query).await.map_err(Error::Store)
+        self.store().readable_as::<User>(query).await.map_err(Error::Store)
     }
 
     /// The user with this id. A user whose account is being deleted counts as not found.

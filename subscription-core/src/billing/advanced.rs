@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, with_causes};
 use crate::events::Change;
 use crate::service::StepKind;
 use crate::store::{Key, StoreError};
@@ -31,6 +31,9 @@ pub struct Advanced {
     pub busy_record: Option<Key>,
     /// The number of steps that failed. The next call tries them again. A failed step does not delay other steps.
     pub failed: usize,
+    /// The number of steps that were not decided on, because a record that they need cannot be read. They do not delay
+    /// other steps either.
+    pub damaged: usize,
     /// The message of the first failed step; `None` if no step failed.
     pub failure: Option<String>,
     /// The longest delay of a step: the time from the moment at which it was due until this call.
@@ -65,9 +68,11 @@ impl Advanced {
             self.refused += 1;
         } else if matches!(error, Error::Store(StoreError::Unavailable(_))) && !is_reached {
             return Err(error);
+        } else if matches!(error, Error::Store(StoreError::Damaged(_))) {
+            self.damaged += 1;
         } else {
             self.failed += 1;
-            self.failure.get_or_insert_with(|| error.to_string());
+            self.failure.get_or_insert_with(|| with_causes(&error));
         }
         Ok(())
     }

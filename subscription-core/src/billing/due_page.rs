@@ -26,6 +26,8 @@ pub(super) struct DuePage {
     sets: Vec<ChangeSet>,
     /// The step that belongs to each change set.
     steps: Vec<DueStep>,
+    /// Why steps could not be decided on.
+    failures: Vec<Error>,
 }
 
 /// A subscription before its step, the kind of step, and the change that the event of the step reports.
@@ -45,19 +47,26 @@ impl DuePage {
         let now = clock.now();
         let size = PageLimit::new(limit).unwrap_or(PageLimit::MAX);
         let query = DueSubscriptions::until(now).with_after(after).with_limit(size);
-        let Page { items, next } = clock.store().due_subscriptions(query).await?;
+        let Page { items, next, damaged: _ } = clock.store().due_subscriptions(query).await?;
         let last = items.last().and_then(|last| DueSubscriptions::position(last));
         let Some(last) = last else { return Ok(None) };
         let mut sets = Vec::with_capacity(items.len());
         let mut steps = Vec::with_capacity(items.len());
+        let mut failures = Vec::new();
         for subscription in items {
             let Some(step) = clock.rules().step(&subscription, now) else { continue };
             let kind = step.kind;
             let change = step.outcome.change.clone();
-            sets.push(clock.step_set(&subscription, step.outcome, now).await?);
+            match clock.step_set(&subscription, step.outcome, now).await {
+                Ok(set) => sets.push(set),
+                Err(error) => {
+                    failures.push(error);
+                    continue;
+                }
+            }
             steps.push((subscription, kind, change));
         }
-        Ok(Some(Self { last, more: next.is_some(), now, sets, steps }))
+        Ok(Some(Self { last, more: next.is_some(), now, sets, steps, failures }))
     }
 
     /// Commits the steps of subscriptions after a position, page by page, and counts them, up to `limit`. Returns the
@@ -105,6 +114,9 @@ impl DuePage {
         advanced: &mut Advanced,
     ) -> Result<(), Error> {
         let is_reached = advanced.is_reached(&results);
+        for failure in self.failures {
+            advanced.lost(failure, is_reached)?;
+        }
         for (result, (subscription, kind, change)) in results.into_iter().zip(self.steps) {
             let result = match result {
                 // After this step was decided on, another commit has written a payment for the same period, or another

@@ -17,7 +17,7 @@ use crate::payments::{Payment, PaymentStatus};
 use crate::service::{Created, PaymentRequest, Rules, StepKind, SubscriptionService};
 use crate::store::{
     ChangeSet, DuePayments, DueSubscriptions, Guard, Idempotency, Key, Page, PageLimit, Position,
-    Record, StoreExt as _,
+    Record, StoreError, StoreExt as _,
 };
 use crate::subscriptions::{Managed, ManagedBy, Subscription, SubscriptionStatus};
 use crate::values::{PaymentId, SubscriptionId, Timestamp, Version};
@@ -186,7 +186,13 @@ impl Billing {
             let mut sets = Vec::with_capacity(page.items.len());
             for payment in &page.items {
                 let paid_for =
-                    clock.store().get_as::<Subscription>(&payment.subscription_id).await?;
+                    match clock.store().get_as::<Subscription>(&payment.subscription_id).await {
+                        Err(StoreError::Damaged(_)) => {
+                            advanced.damaged += 1;
+                            continue;
+                        }
+                        paid_for => paid_for?,
+                    };
                 let Some(next) = retry(payment, paid_for.as_deref(), now) else { continue };
                 sets.push(retried(clock, payment, next, paid_for.as_deref(), now)?);
             }

@@ -87,7 +87,7 @@ impl SubscriptionService {
         let mut query = SubscriptionQuery { filter, limit, ..SubscriptionQuery::default() };
         let mut entitlement = Entitlement { user_id, grants: Vec::new() };
         loop {
-            let page = self.subscriptions(query.clone()).await?;
+            let page = self.subscriptions(query.clone()).await?.whole()?;
             for subscription in page.items {
                 let plan = self.store().get_as::<Plan>(&subscription.subscription_plan_id).await;
                 // If the plan was deleted after the page was read, the subscription grants nothing.

@@ -84,7 +84,7 @@ impl SubscriptionService {
         now: Timestamp,
     ) -> Result<Vec<Arc<IdempotencyRecord>>, Error> {
         let query = IdempotencyQuery::Expired { by: now, limit: PageLimit::MAX };
-        Ok(self.store().list_as::<IdempotencyRecord>(query).await?.items)
+        Ok(self.store().readable_as::<IdempotencyRecord>(query).await?.items)
     }
 
     /// Creates a record with its event, once for each idempotency key. `make` returns the record, and the other changes

@@ -55,7 +55,7 @@ impl SubscriptionService {
         if query.after.as_ref().is_some_and(|position| !PaymentQuery::fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().list_as::<Payment>(query).await.map_err(Error::Store)
+        self.store().readable_as::<Payment>(query).await.map_err(Error::Store)
     }
 
     /// A page of the payments of a subscription. The result is [`Error::NotFound`] if the subscription does not exist
@@ -68,8 +68,9 @@ impl SubscriptionService {
         let is_first = query.after.is_none();
         let page = self.payments(query).await?;
         let Some(id) = of else { return Ok(page) };
-        let has_none = page.items.is_empty()
-            && (is_first || self.payments(PaymentQuery::of(id)).await?.items.is_empty());
+        let is_empty = |page: &Page<_>| page.items.is_empty() && page.damaged.is_empty();
+        let has_none =
+            is_empty(&page) && (is_first || is_empty(&self.payments(PaymentQuery::of(id)).await?));
         if has_none {
             self.subscription(id).await?;
         }

@@ -47,7 +47,7 @@ impl SubscriptionService {
         if query.after.as_ref().is_some_and(|position| !query.order.fits(position)) {
             return Err(Error::WrongPosition);
         }
-        self.store().list_as::<Plan>(query).await.map_err(Error::Store)
+        self.store().readable_as::<Plan>(query).await.map_err(Error::Store)
     }
 
     /// Changes a plan. If no field would get a different value, nothing is written.

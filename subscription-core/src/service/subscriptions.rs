@@ -114,7 +114,7 @@ impl SubscriptionService {
         }
         let now = self.now();
         let query = SubscriptionQuery { now, ..query };
-        let page = self.store().list_as::<Subscription>(query).await?;
+        let page = self.store().readable_as::<Subscription>(query).await?;
         let items = page.items.into_iter().map(|subscription| as_of(subscription, now)).collect();
         Ok(Page { items, ..page })
     }

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::damaged::DamagedRecord;
 use super::document::{Collection, Document, DocumentKey, DocumentQuery};
 use super::error::StoreError;
+use super::record::Key;
 use super::{PageLimit, Store, StoreExt as _};
 use crate::values::{DocumentId, Timestamp, Version};
 
@@ -33,6 +35,21 @@ impl<T: DeserializeOwned> Stored<T> {
     ) -> Result<Option<Self>, StoreError> {
         let document = store.get_as::<Document>(key).await?;
         document.as_deref().map(Self::read).transpose()
+    }
+
+    /// Reads those of the documents whose bodies can be read, and adds the others to `damaged`.
+    pub(crate) fn readable(
+        documents: &[Arc<Document>],
+        damaged: &mut Vec<DamagedRecord>,
+    ) -> Vec<Self> {
+        let read = |document: &Arc<Document>| match Self::read(document) {
+            Ok(read) => Some(read),
+            Err(error) => {
+                damaged.push(document.damaged(&error));
+                None
+            }
+        };
+        documents.iter().filter_map(read).collect()
     }
 
     /// Reads all documents of a list.
@@ -62,6 +79,15 @@ pub(crate) fn document_key(
 }
 
 impl Document {
+    /// Names this document as one whose body cannot be read.
+    pub(crate) fn damaged(&self, error: &StoreError) -> DamagedRecord {
+        let key = Key::Document(self.key.clone());
+        match error {
+            StoreError::Damaged(cause) => DamagedRecord::of(&key, cause),
+            other => DamagedRecord::of(&key, other),
+        }
+    }
+
     /// A document whose body is the JSON of `value`, without owner, label and due time.
     pub(crate) fn with_body(
         key: DocumentKey,

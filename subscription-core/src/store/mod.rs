@@ -10,6 +10,7 @@ mod cached;
 mod change_set;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod damaged;
 mod document;
 #[cfg(any(feature = "providers", feature = "webhooks"))]
 mod document_body;
@@ -41,6 +42,7 @@ use crate::subscriptions::Subscription;
 
 pub use cached::{CacheInvalidator, CachedStore};
 pub use change_set::{ChangeSet, Delete, Guard};
+pub use damaged::DamagedRecord;
 pub use document::{Collection, Document, DocumentFilter, DocumentKey, DocumentQuery};
 
 #[cfg(any(feature = "providers", feature = "webhooks"))]
@@ -135,6 +137,8 @@ pub use sql::{SqlStore, error::OpenError};
 /// - A position may be that of a record that no longer exists.
 /// - Names and the keys of e-mail addresses are sorted byte by byte, and prices by value. Subscriptions without a
 ///   renewal come last. The descending order is the exact reverse of the ascending one.
+/// - A record that cannot be read is not a reason to refuse the list: the page has the next record in its place, and
+///   [`Page::damaged`] names it.
 /// - A caller that reads page after page, each from the [`Page::next`] of the page before, gets every record
 ///   that exists during all of these reads exactly once, whatever other records are written or deleted.
 ///
@@ -195,8 +199,19 @@ pub trait StoreExt: Store {
         async move { self.find(value).await?.map(expect_kind).transpose() }
     }
 
-    /// A page of records.
+    /// A page of records. Fails with [`StoreError::Damaged`] if one of them cannot be read, because a caller who decides
+    /// by a list must know all of it.
     fn list_as<K: Kind>(
+        &self,
+        query: K::Query,
+    ) -> impl Future<Output = Result<Page<Arc<K>>, StoreError>> + Send {
+        let page = self.readable_as(query);
+        async move { page.await?.whole() }
+    }
+
+    /// A page of records. A record that cannot be read is in [`Page::damaged`], and does not prevent the reading of the
+    /// others.
+    fn readable_as<K: Kind>(
         &self,
         query: K::Query,
     ) -> impl Future<Output = Result<Page<Arc<K>>, StoreError>> + Send {
@@ -224,7 +239,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// A page of the subscriptions that are due.
+    /// A page of the subscriptions that are due. Those that cannot be read are in [`Page::damaged`].
     fn due_subscriptions(
         &self,
         query: DueSubscriptions,
@@ -232,12 +247,23 @@ pub trait StoreExt: Store {
         async move { expect_page(self.list(&Query::DueSubscriptions(query)).await?) }
     }
 
-    /// A page of the payments that are due.
+    /// A page of the payments that are due. Those that cannot be read are in [`Page::damaged`].
     fn due_payments(
         &self,
         query: DuePayments,
     ) -> impl Future<Output = Result<Page<Arc<Payment>>, StoreError>> + Send {
         async move { expect_page(self.list(&Query::DuePayments(query)).await?) }
+    }
+}
+
+impl<T> Page<T> {
+    /// The page, or [`StoreError::Damaged`] if one of its records cannot be read: for callers who must know every
+    /// record of the list before they decide.
+    pub fn whole(self) -> Result<Self, StoreError> {
+        match self.damaged.first() {
+            None => Ok(self),
+            Some(damaged) => Err(StoreError::Damaged(damaged.to_string().into())),
+        }
     }
 }
 
@@ -250,7 +276,7 @@ fn expect_kind<K: Kind>(record: Record) -> Result<Arc<K>, StoreError> {
 /// The page, or [`StoreError::Damaged`] if one of its records is of another kind.
 fn expect_page<K: Kind>(page: Page<Record>) -> Result<Page<Arc<K>>, StoreError> {
     let items = page.items.into_iter().map(expect_kind).collect::<Result<_, _>>()?;
-    Ok(Page { items, next: page.next })
+    Ok(Page { items, next: page.next, damaged: page.damaged })
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}

@@ -8,6 +8,7 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::damaged::DamagedRecord;
 use crate::payments::Payment;
 use crate::plans::{BillingCycle, Plan, Tier};
 use crate::values::{
@@ -36,6 +37,12 @@ impl PageLimit {
     pub(crate) const ONE: Self = Self(1);
     pub(crate) const FIGURES: Self = Self(1_000);
 
+    /// Twice this limit; `None` if there is no such limit.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn doubled(self) -> Option<Self> {
+        self.0.checked_mul(2).map(Self)
+    }
+
     /// A page of at most `limit` records.
     pub fn new(limit: usize) -> Result<Self, InvalidValue> {
         match u16::try_from(limit) {
@@ -63,6 +70,16 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// The position of this page's last record, after which the next page begins; `None` if no more records follow.
     pub next: Option<Position>,
+    /// The records of the list that cannot be read, as far as the store met them on its way to this page. They are not
+    /// in `items`, and do not count towards the limit.
+    pub damaged: Vec<DamagedRecord>,
+}
+
+impl<T> Page<T> {
+    /// A page whose records can all be read.
+    pub const fn new(items: Vec<T>, next: Option<Position>) -> Self {
+        Self { items, next, damaged: Vec::new() }
+    }
 }
 
 /// The position of a record in a list: the value that the list is sorted by, then the id.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::damaged::DamagedRecord;
 use super::document::{Document, DocumentKey, DocumentQuery};
 use super::due::{DuePayments, DueSubscriptions};
 use super::idempotency::{IdempotencyKey, IdempotencyRecord};
@@ -167,7 +168,7 @@ impl Query {
         let more = items.len() > limit;
         items.truncate(limit);
         let next = items.last().filter(|_| more).and_then(|last| self.position(last));
-        Page { items, next }
+        Page::new(items, next)
     }
 
     /// The largest number of records on a page; `None` if the list has no positions, and so no second page.
@@ -184,6 +185,36 @@ impl Query {
             | Self::Session(_)
             | Self::Client(_)
             | Self::Idempotency(_) => None,
+        }
+    }
+
+    /// The largest number of records that a store looks for, and the same query with twice its limit, for a store that
+    /// found damaged records among them. `None` if the query has no limit, or if the limit cannot be doubled.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(super) fn doubled(&self) -> Option<(usize, Self)> {
+        let mut query = self.clone();
+        let limit = query.limit_mut()?;
+        let found_max = limit.get() + usize::from(self.limit().is_some());
+        *limit = limit.doubled()?;
+        Some((found_max, query))
+    }
+
+    /// The limit of the query; `None` if it has none.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    const fn limit_mut(&mut self) -> Option<&mut PageLimit> {
+        match self {
+            Self::Plan(query) => Some(&mut query.limit),
+            Self::Subscription(query) => Some(&mut query.limit),
+            Self::Payment(query) => Some(&mut query.limit),
+            Self::Document(query) => Some(&mut query.limit),
+            Self::DueSubscriptions(query) => Some(&mut query.limit),
+            Self::DuePayments(query) => Some(&mut query.limit),
+            Self::User(UserQuery::Open { limit, .. } | UserQuery::Closing { limit })
+            | Self::Session(
+                SessionQuery::EndedOf { limit, .. } | SessionQuery::Ended { limit, .. },
+            )
+            | Self::Idempotency(IdempotencyQuery::Expired { limit, .. }) => Some(limit),
+            Self::Session(SessionQuery::LiveOf { .. }) | Self::Client(_) => None,
         }
     }
 
@@ -234,5 +265,22 @@ impl fmt::Display for Key {
             Self::Idempotency(key) => write!(f, "the idempotency record of {}", key.operation),
             Self::Document(key) => write!(f, "{} {}", key.collection, key.id),
         }
+    }
+}
+
+impl DamagedRecord {
+    /// The record of this key, and why it cannot be read.
+    pub fn of(key: &Key, cause: impl fmt::Display) -> Self {
+        let (kind, id) = match key {
+            Key::Plan(id) => ("plan", id.to_string()),
+            Key::Subscription(id) => ("subscription", id.to_string()),
+            Key::Payment(id) => ("payment", id.to_string()),
+            Key::User(id) => ("user", id.to_string()),
+            Key::Session(id) => ("session", id.to_string()),
+            Key::Client(id) => ("client", id.to_string()),
+            Key::Idempotency(_) => ("idempotency record", String::new()),
+            Key::Document(key) => ("document", format!("{} {}", key.collection, key.id)),
+        };
+        Self { kind, id, cause: cause.to_string() }
     }
 }

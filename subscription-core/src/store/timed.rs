@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 use super::{
-    ChangeSet, EventPage, EventQuery, Key, Page, Query, Record, SessionQuery, Store, StoreError,
-    UniqueValue, UserQuery,
+    ChangeSet, DamagedRecord, EventPage, EventQuery, Key, Page, Query, Record, SessionQuery, Store,
+    StoreError, UniqueValue, UserQuery,
 };
 use crate::events::{Change, Subject};
 use crate::values::as_text::named_enum;
@@ -18,6 +18,10 @@ pub trait StoreMeter: Send + Sync + fmt::Debug {
     /// [`commit_each`](Store::commit_each) this is the error of the first change set that failed; if none failed, of
     /// the first that was refused.
     fn called(&self, call: StoreCall, took: Duration, error: Option<&StoreError>);
+
+    /// Receives a record that was left out of a list, or not returned, because it cannot be read. This may happen often
+    /// for the same record.
+    fn damaged(&self, _record: &DamagedRecord) {}
 
     /// Receives the numbers of sessions that a commit opened and revoked.
     fn sessions(&self, _opened: u64, _revoked: u64) {}
@@ -138,7 +142,11 @@ impl<S: Store, M: StoreMeter> TimedStore<S, M> {
 #[async_trait]
 impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     async fn get(&self, key: &Key) -> Result<Option<Record>, StoreError> {
-        self.timed(StoreCall::get(key), self.inner.get(key)).await
+        let found = self.timed(StoreCall::get(key), self.inner.get(key)).await;
+        if let Err(StoreError::Damaged(cause)) = &found {
+            self.meter.damaged(&DamagedRecord::of(key, cause));
+        }
+        found
     }
 
     async fn find(&self, value: UniqueValue<'_>) -> Result<Option<Record>, StoreError> {
@@ -146,7 +154,11 @@ impl<S: Store, M: StoreMeter> Store for TimedStore<S, M> {
     }
 
     async fn list(&self, query: &Query) -> Result<Page<Record>, StoreError> {
-        self.timed(StoreCall::list(query), self.inner.list(query)).await
+        let page = self.timed(StoreCall::list(query), self.inner.list(query)).await?;
+        for record in &page.damaged {
+            self.meter.damaged(record);
+        }
+        Ok(page)
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {

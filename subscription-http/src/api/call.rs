@@ -208,7 +208,7 @@ impl Call {
     /// Returns a page of records.
     pub(crate) fn page<T: ToJson>(&self, page: &Page<Arc<T>>) -> Result<Reply, ApiError> {
         let next = self.next_cursor(page)?;
-        let body = T::cache(&self.state.json_caches).page(&page.items, next)?;
+        let body = T::cache(&self.state.json_caches).page(&page.items, next, unreadable(page))?;
         Ok(Reply::json_bytes(StatusCode::OK, body))
     }
 
@@ -219,7 +219,8 @@ impl Call {
         data: &[impl Serialize],
     ) -> Result<Reply, ApiError> {
         let next_cursor = self.next_cursor(page)?;
-        Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor })
+        let unreadable = unreadable(page);
+        Reply::ok(&PageBody { data, has_more: next_cursor.is_some(), next_cursor, unreadable })
     }
 
     /// The value of a header that may be sent only once; `None` if it is missing.
@@ -230,6 +231,11 @@ impl Call {
             (_, Some(_)) => Err(Refusal::HeaderInvalid(name).into()),
         }
     }
+}
+
+/// The ids of the records that a page leaves out, because they cannot be read.
+fn unreadable<T>(page: &Page<T>) -> Vec<&str> {
+    page.damaged.iter().map(|damaged| damaged.id.as_str()).collect()
 }
 
 /// The version in a strong `ETag` of this server; `None` for other tags.

@@ -1,16 +1,21 @@
 //! The metrics of a store, for `/metrics`.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use subscription_core::store::{CacheInvalidator, StoreCall, StoreError, StoreMeter};
+use subscription_core::store::{
+    CacheInvalidator, DamagedRecord, StoreCall, StoreError, StoreMeter,
+};
 
 use super::Label;
 
@@ -23,7 +28,63 @@ pub struct StoreMetrics {
     failures: Family<Label, Counter>,
     opened: Counter,
     revoked: Counter,
+    damaged: DamagedRecords,
     cache: Option<CacheInvalidator>,
+}
+
+/// How long a record counts as damaged after it was last read in vain. It is also the time between two log lines about
+/// the same record.
+const DAMAGED_FOR: Duration = Duration::from_mins(10);
+/// The largest number of damaged records that are counted. More would take memory, and say nothing new.
+const DAMAGED_MAX: usize = 1_000;
+
+/// The records that could not be read lately.
+#[derive(Debug, Clone, Default)]
+struct DamagedRecords(Arc<Mutex<HashMap<(&'static str, String), Seen>>>);
+
+/// When a damaged record was last read, and when it was last logged.
+#[derive(Debug)]
+struct Seen {
+    read_at: Instant,
+    logged_at: Instant,
+}
+
+impl DamagedRecords {
+    fn note(&self, record: &DamagedRecord) {
+        let now = Instant::now();
+        let mut known = self.known(now);
+        let key = (record.kind, record.id.clone());
+        let seen = known.get_mut(&key);
+        if let Some(seen) = seen {
+            seen.read_at = now;
+            if now.duration_since(seen.logged_at) < DAMAGED_FOR {
+                return;
+            }
+            seen.logged_at = now;
+        } else if known.len() < DAMAGED_MAX {
+            known.insert(key, Seen { read_at: now, logged_at: now });
+        } else {
+            return;
+        }
+        let DamagedRecord { kind, id, cause } = record;
+        tracing::error!(kind, id, cause, "a record cannot be read: it is left out");
+    }
+
+    /// The records that were read in vain within [`DAMAGED_FOR`].
+    fn known(&self, now: Instant) -> MutexGuard<'_, HashMap<(&'static str, String), Seen>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, seen| now.duration_since(seen.read_at) < DAMAGED_FOR);
+        known
+    }
+}
+
+impl Collector for DamagedRecords {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let count = i64::try_from(self.known(Instant::now()).len()).unwrap_or(i64::MAX);
+        let help = "Different records that could not be read in the last ten minutes";
+        let gauge = encoder.encode_descriptor("damaged_records", help, None, MetricType::Gauge)?;
+        ConstGauge::new(count).encode(gauge)
+    }
 }
 
 /// The upper bounds of the buckets in seconds: from 20 microseconds, for a read from memory, to 5 seconds, for a store
@@ -40,7 +101,7 @@ impl StoreMetrics {
     }
 
     pub(crate) fn register(&self, registry: &mut Registry) {
-        let Self { seconds, timed: _, failures, opened, revoked, cache } = self;
+        let Self { seconds, timed: _, failures, opened, revoked, damaged, cache } = self;
         registry.register("store_seconds", "How long calls of the database took", seconds.clone());
         registry.register(
             "store_failures",
@@ -53,6 +114,7 @@ impl StoreMetrics {
             "Sessions ended by logout or revocation",
             revoked.clone(),
         );
+        registry.register_collector(Box::new(damaged.clone()));
         if let Some(cache) = cache {
             registry.register_collector(Box::new(CacheCollector(cache.clone())));
         }
@@ -85,6 +147,7 @@ impl Default for StoreMetrics {
             failures: Family::default(),
             opened: Counter::default(),
             revoked: Counter::default(),
+            damaged: DamagedRecords::default(),
             cache: None,
         }
     }
@@ -99,6 +162,10 @@ impl StoreMeter for StoreMetrics {
         if let Some(StoreError::Unavailable(_) | StoreError::Damaged(_)) = error {
             self.failures.get_or_create(&[("operation", call.as_str())]).inc();
         }
+    }
+
+    fn damaged(&self, record: &DamagedRecord) {
+        self.damaged.note(record);
     }
 
     fn sessions(&self, opened: u64, revoked: u64) {

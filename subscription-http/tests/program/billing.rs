@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, SqliteConnection};
 
 use crate::running::{Running, command_in, folder, get, run};
 
@@ -434,4 +435,50 @@ fn a_user_has_one_live_subscription_where_the_setting_says_so() {
 
     assert!(again.starts_with("HTTP/1.1 409"), "{again}");
     assert!(again.contains("already_subscribed") && again.contains(&id), "{again}");
+}
+
+/// Runs a statement on the file of a running server.
+fn past_the_server(file: &Path, statement: String) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite://{}", file.display());
+        let mut outsider = SqliteConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(statement)).execute(&mut outsider).await.unwrap();
+    });
+}
+
+#[test]
+fn a_subscription_that_cannot_be_read_holds_up_neither_the_clock_nor_the_lists() {
+    let folder = folder();
+    let file = folder.join("billing.db");
+    let running = manual(&folder, &["--database", &format!("sqlite://{}", file.display())]);
+    let damaged = subscribe(&running, "");
+    let plan = text(&read(&running, "/subscription-plans/pro"), "id").to_owned();
+    let body = format!(
+        r#"{{"user_id":"{}","subscription_plan_id":"{plan}"}}"#,
+        USER.replace("0001", "0002")
+    );
+    let sound = send(&running, "POST", "/subscriptions", &body);
+    let hex = damaged.replace('-', "");
+    past_the_server(&file, format!("UPDATE subscriptions SET billing = '{{' WHERE id = x'{hex}'"));
+
+    advance(&running, "2030-06-15T00:00:00Z", "succeed");
+
+    let paid = payments(&running, text(&sound, "id"));
+    assert_eq!(paid.len(), 5, "{paid:?}");
+    assert!(paid.iter().all(|payment| text(payment, "status") == "succeeded"), "{paid:?}");
+    let page = read(&running, "/subscriptions");
+    assert_eq!(page["data"].as_array().unwrap().len(), 1);
+    assert_eq!(page["unreadable"], json!([damaged]));
+    let head = "Host: localhost\r\nclient-id: web\r\nConnection: close";
+    let alone = running.ask(format!("GET /subscriptions/{damaged} HTTP/1.1\r\n{head}\r\n\r\n"));
+    assert!(alone.starts_with("HTTP/1.1 500"), "{alone}");
+    let metrics = metrics(&running);
+    assert!(metrics.contains("subscription_http_damaged_records 1\n"), "{metrics}");
+    running.signal("TERM");
+    let (_, _, log) = running.end();
+    let line = log.lines().find(|line| line.contains("a record cannot be read"));
+    let line: Value = serde_json::from_str(line.expect(&log)).unwrap();
+    assert_eq!((&line["kind"], &line["id"]), (&json!("subscription"), &json!(damaged)));
+    assert!(text(&line, "cause").contains("EOF"), "{line}");
 }

@@ -358,8 +358,8 @@ fn its_files_are_small() {
     let bytes: usize = files.values().map(|text| sent(text).len()).sum();
     let lines: usize = files.values().map(|text| text.lines().count()).sum();
 
-    assert!(bytes <= 120 * KILOBYTE, "{bytes} bytes");
-    assert!(lines <= 2_500, "{lines} lines");
+    assert!(bytes <= 125 * KILOBYTE, "{bytes} bytes");
+    assert!(lines <= 2_600, "{lines} lines");
 }
 
 /// Indentation and comments are not sent, so a line must not be in the middle of a text or of a comment.

@@ -31,6 +31,8 @@ const SCANNED_MAX: usize = 5_000;
 const ANSWERED_MAX: usize = 500;
 /// How long until the events of a source that is not configured are tried again.
 const NOT_CONFIGURED: Duration = Duration::from_hours(6);
+/// How long until an event that cannot be read is tried again.
+const SET_ASIDE: Duration = Duration::from_hours(6);
 /// How long until an observation is tried again after other writers were faster at each try.
 const LOST: Duration = Duration::from_secs(1);
 
@@ -132,9 +134,15 @@ impl Providers {
         let mut taken = 0;
         let mut scanned = 0;
         loop {
-            let page = self.store().list_as::<Document>(query.clone()).await?;
+            let page = self.store().readable_as::<Document>(query.clone()).await?;
             for document in &page.items {
-                let stored_event: StoredEvent = Stored::read(document)?;
+                let stored_event: StoredEvent = match Stored::read(document) {
+                    Ok(stored_event) => stored_event,
+                    Err(error) => {
+                        self.set_aside(document, &error, now).await?;
+                        continue;
+                    }
+                };
                 let event = &stored_event.body;
                 if event.status().is_finished() {
                     let key = Key::Document(document.key.clone());
@@ -227,6 +235,25 @@ impl Providers {
         self.observe(Observation { read_order, plans, round, ..of }).await
     }
 
+    /// Lets an event that cannot be read wait for a few hours, because no other event waits for it. A later release may
+    /// be able to read it.
+    async fn set_aside(
+        &self,
+        document: &Document,
+        error: &StoreError,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let damaged = document.damaged(error);
+        tracing::error!(id = damaged.id, cause = damaged.cause, "a provider event cannot be read");
+        let due_at = Some(now.saturating_add(SET_ASIDE));
+        let version = document.version.next();
+        let later = Document { due_at, version, ..document.clone() };
+        match self.store().commit(ChangeSet::writing(later)).await {
+            Ok(()) | Err(StoreError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Gives stored events another due time, and also another status if `status` is given.
     pub(crate) async fn postpone(
         &self,
@@ -261,7 +288,7 @@ impl Providers {
         let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(Timestamp::MAX))
             .with_after(Position { key, id: uuid::Uuid::nil() })
             .with_limit(PageLimit::ONE);
-        let page = self.store().list_as::<Document>(query).await?;
+        let page = self.store().readable_as::<Document>(query).await?;
         Ok(page.items.first().and_then(|document| document.due_at))
     }
 }

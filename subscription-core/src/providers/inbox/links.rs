@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::documents::{LINKS, Link, link_label};
 use crate::error::Error;
 use crate::providers::{ObjectId, ObjectKind, ObjectRef, Providers};
-use crate::store::{Document, DocumentFilter, DocumentId, Page, PageLimit, Position, Stored};
+use crate::store::{
+    Document, DocumentFilter, DocumentId, Page, PageLimit, Position, StoreError, Stored,
+};
 use crate::values::{Slug, SubscriptionId, UserId};
 
 /// The links to list: those that meet all conditions that are set.
@@ -63,7 +65,7 @@ impl Providers {
 }
 
 impl ListedLink {
-    fn read(document: &Document) -> Result<Self, Error> {
+    fn read(document: &Document) -> Result<Self, StoreError> {
         let Link { source, object, customer, user_id, subscription_id, .. } =
             Stored::read(document)?.body;
         Ok(Self { id: document.key.id.clone(), source, object, customer, user_id, subscription_id })

@@ -12,7 +12,7 @@ use crate::providers::{ObjectId, ObjectKind, ObjectRef, ProviderKind, Providers,
 use crate::service::found;
 use crate::store::{
     Collection, Document, DocumentFilter, DocumentId, DocumentKey, DocumentQuery, Page, PageLimit,
-    Position, SortKey, StoreExt as _, Stored,
+    Position, SortKey, StoreError, StoreExt as _, Stored,
 };
 use crate::values::{Slug, Timestamp};
 
@@ -109,9 +109,8 @@ impl Providers {
             let mut query = query.with_limit(PageLimit::MAX);
             let mut counted = 0;
             loop {
-                let page = self.store().list_as::<Document>(query.clone()).await?;
-                for document in &page.items {
-                    let event: Stored<ProviderEvent> = Stored::read(document)?;
+                let page = self.store().readable_as::<Document>(query.clone()).await?;
+                for event in Stored::<ProviderEvent>::readable(&page.items, &mut Vec::new()) {
                     *counts.entry(event.body.source).or_default().entry(status).or_default() += 1;
                 }
                 counted += page.items.len();
@@ -160,27 +159,33 @@ impl Providers {
         lists: &[DocumentFilter],
         mut after: Option<Position>,
         limit: PageLimit,
-        read: impl Fn(&Document) -> Result<Option<T>, Error> + Send + Sync,
+        read: impl Fn(&Document) -> Result<Option<T>, StoreError> + Send + Sync,
     ) -> Result<Page<T>, Error> {
         if after.as_ref().is_some_and(|after| !matches!(after.key, SortKey::Document { .. })) {
             return Err(Error::WrongPosition);
         }
         let mut items = Vec::new();
+        let mut damaged = Vec::new();
         let mut scanned = 0;
         loop {
             let page = self.scan(&collection, lists, after, limit).await?;
             scanned += page.items.len();
+            damaged.extend(page.damaged);
             for document in page.items {
-                items.extend(read(&document)?);
+                match read(&document) {
+                    Ok(item) => items.extend(item),
+                    Err(error @ StoreError::Damaged(_)) => damaged.push(document.damaged(&error)),
+                    Err(error) => return Err(error.into()),
+                }
                 if items.len() == limit.get() {
                     let query = DocumentQuery::new(collection, DocumentFilter::All);
                     let next = query.position(&document);
-                    return Ok(Page { items, next: Some(next) });
+                    return Ok(Page { items, next: Some(next), damaged });
                 }
             }
             after = page.next;
             if after.is_none() || scanned >= SCANNED_MAX {
-                return Ok(Page { items, next: after });
+                return Ok(Page { items, next: after, damaged });
             }
         }
     }
@@ -194,13 +199,15 @@ impl Providers {
         limit: PageLimit,
     ) -> Result<Page<Arc<Document>>, Error> {
         let mut items = Vec::new();
+        let mut damaged = Vec::new();
         let mut ends = Vec::new();
         for list in lists {
             let query = DocumentQuery::new(collection.clone(), list.clone());
             let query = query.with_after(after.clone()).with_limit(limit);
-            let page = self.store().list_as::<Document>(query).await?;
+            let page = self.store().readable_as::<Document>(query).await?;
             items.extend(page.items);
             ends.extend(page.next);
+            damaged.extend(page.damaged);
         }
         items.sort_by(|a, b| a.key.id.cmp(&b.key.id));
         // Each list has given one page, and the page that ends first limits the result. Documents after its end are
@@ -208,7 +215,7 @@ impl Providers {
         let end = ends.into_iter().min();
         let query = DocumentQuery::new(collection.clone(), DocumentFilter::All);
         items.retain(|document| end.as_ref().is_none_or(|end| query.position(document) <= *end));
-        Ok(Page { items, next: end })
+        Ok(Page { items, next: end, damaged })
     }
 
     /// The document filters that together select at least all events that `filter` admits.
@@ -232,12 +239,12 @@ impl Providers {
     pub async fn event(&self, id: &DocumentId) -> Result<ListedEvent, Error> {
         let key = DocumentKey { collection: EVENTS, id: id.clone() };
         let document = found(self.store().get_as::<Document>(&key).await, "event", id)?;
-        ListedEvent::read(&document)
+        Ok(ListedEvent::read(&document)?)
     }
 }
 
 impl ListedEvent {
-    fn read(document: &Document) -> Result<Self, Error> {
+    fn read(document: &Document) -> Result<Self, StoreError> {
         let Stored { body, due_at, .. } = Stored::<ProviderEvent>::read(document)?;
         let next_attempt_at = due_at.filter(|_| body.status().is_open());
         Ok(Self { id: document.key.id.clone(), event: body, next_attempt_at })

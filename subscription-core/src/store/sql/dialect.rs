@@ -9,7 +9,7 @@ use sqlx::error::DatabaseError;
 use super::statement::Statement;
 use super::table::{Reader, Table};
 use super::value::Columns;
-use crate::store::{ChangeSet, StoreError};
+use crate::store::{Cause, ChangeSet, DamagedRecord, Record, StoreError};
 use crate::values::Timestamp;
 
 /// A database that stores the records of a [`SqlStore`](super::SqlStore).
@@ -39,15 +39,43 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         self.rows(statement)
     }
 
-    /// Changes a statement that selects the columns of a table so that [`decode_rows`](Self::decode_rows) can read its
-    /// rows.
+    /// Changes a statement that selects the columns of a table so that [`each_row`](Self::each_row) can read its rows.
     fn encode_select(_table: &Table, statement: Statement) -> Statement {
         statement
     }
 
+    /// Calls `read` with each row of a statement from [`encode_select`](Self::encode_select), until it fails.
+    fn each_row(
+        rows: &[Self::Row],
+        mut read: impl FnMut(&dyn Columns) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        rows.iter().try_for_each(|row| read(row))
+    }
+
     /// Reads each row of a statement from [`encode_select`](Self::encode_select).
     fn decode_rows<T>(rows: &[Self::Row], read: Reader<T>) -> Result<Vec<T>, StoreError> {
-        rows.iter().map(|row| read(row)).collect::<Result<_, _>>().map_err(StoreError::Damaged)
+        let mut all = Vec::new();
+        Self::each_row(rows, |row| {
+            all.push(read(row)?);
+            Ok(())
+        })
+        .map_err(StoreError::Damaged)?;
+        Ok(all)
+    }
+
+    /// Reads the records of the rows of a statement from [`encode_select`](Self::encode_select). A row that cannot be
+    /// read does not prevent the reading of the others.
+    fn decode_list(rows: &[Self::Row], table: &Table) -> Result<Decoded, StoreError> {
+        let mut decoded = Decoded::default();
+        Self::each_row(rows, |row| {
+            match (table.read)(row) {
+                Ok(record) => decoded.records.push(record),
+                Err(cause) => decoded.damaged.push(table.damaged(row, &cause)),
+            }
+            Ok(())
+        })
+        .map_err(StoreError::Damaged)?;
+        Ok(decoded)
     }
 
     /// Commits a change set that was [checked](ChangeSet::check).
@@ -79,6 +107,13 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// Makes the database skip one branch of a list, without reading its rows, if one of the tests is false. The tests
     /// are conditions that depend on no particular row.
     fn skip_unless(branch: &mut Branch, tests: &[String]);
+}
+
+/// The rows of a list: the records, and those that cannot be read.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Decoded {
+    pub(super) records: Vec<Record>,
+    pub(super) damaged: Vec<DamagedRecord>,
 }
 
 /// One SELECT of a list: its conditions, its limit and its hint. Some lists join several of these with UNION ALL.

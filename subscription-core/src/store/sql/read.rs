@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use async_trait::async_trait;
 
+use super::dialect::Decoded;
 use super::error::{failed, unavailable};
 use super::lists::{self, List};
 use super::statement::Statement;
@@ -44,26 +45,11 @@ impl<D: Dialect> Store for SqlStore<D> {
         {
             refresh_access_classes(&self.database, query.now).await?;
         }
-        let Some(List { table, statement }) = lists::list::<D>(query) else {
-            return Ok(query.page(Vec::new()));
-        };
-        let statement = D::encode_select(table, statement);
-        if is_of_one(query) {
-            let rows = self.database.rows_shared(statement).await?;
-            return Ok(query.page(D::decode_rows(&rows, table.read)?));
+        let found = decoded(&self.database, query).await?;
+        if found.damaged.is_empty() {
+            return Ok(query.page(found.records));
         }
-        let rows = if is_unordered(query) {
-            self.database.slow_rows(statement).await?
-        } else {
-            self.database.rows(statement).await?
-        };
-        let records = if query.limit().is_some_and(|limit| limit.get() > LONG) {
-            let made = tokio::spawn(async move { D::decode_rows(&rows, table.read) });
-            made.await.map_err(unavailable)??
-        } else {
-            D::decode_rows(&rows, table.read)?
-        };
-        Ok(query.page(records))
+        beyond_damaged(&self.database, query, found).await
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
@@ -118,6 +104,51 @@ impl<D: Dialect> Store for SqlStore<D> {
             *outcome = committed;
         }
         outcomes
+    }
+}
+
+/// A page some of whose rows are damaged records. They do not count towards the limit, so further records are read in
+/// their place.
+async fn beyond_damaged(
+    database: &impl Dialect,
+    query: &Query,
+    mut found: Decoded,
+) -> Result<Page<Record>, StoreError> {
+    let mut asked = query.clone();
+    let wanted = query.doubled().map(|(found_max, _)| found_max);
+    // If there are so many damaged records that the limit cannot be doubled any more, the page has what was found.
+    while let Some((found_max, doubled)) = asked.doubled()
+        && found.records.len() + found.damaged.len() >= found_max
+        && wanted.is_some_and(|wanted| found.records.len() < wanted)
+    {
+        found = decoded(database, &doubled).await?;
+        asked = doubled;
+    }
+    let Decoded { mut records, damaged } = found;
+    records.truncate(wanted.unwrap_or(usize::MAX));
+    Ok(Page { damaged, ..query.page(records) })
+}
+
+/// The rows of a list.
+async fn decoded<D: Dialect>(database: &D, query: &Query) -> Result<Decoded, StoreError> {
+    let Some(List { table, statement }) = lists::list::<D>(query) else {
+        return Ok(Decoded::default());
+    };
+    let statement = D::encode_select(table, statement);
+    if is_of_one(query) {
+        let rows = database.rows_shared(statement).await?;
+        return D::decode_list(&rows, table);
+    }
+    let rows = if is_unordered(query) {
+        database.slow_rows(statement).await?
+    } else {
+        database.rows(statement).await?
+    };
+    if query.limit().is_some_and(|limit| limit.get() > LONG) {
+        let decoded = tokio::spawn(async move { D::decode_list(&rows, table) });
+        decoded.await.map_err(unavailable)?
+    } else {
+        D::decode_list(&rows, table)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Descriptions of the tables, and the statements for each table.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use super::field::Field as _;
@@ -7,7 +8,7 @@ use super::value::{Cells, Columns, Value};
 use crate::accounts::{Client, Session, User};
 use crate::payments::Payment;
 use crate::plans::Plan;
-use crate::store::{Cause, Document, IdempotencyRecord, Key, Kind, Record, Unique};
+use crate::store::{Cause, DamagedRecord, Document, IdempotencyRecord, Key, Kind, Record, Unique};
 use crate::subscriptions::Subscription;
 
 /// A record that has a table.
@@ -111,6 +112,28 @@ impl Table {
             Key::Idempotency(_) => IdempotencyRecord::TABLE,
             Key::Document(_) => Document::TABLE,
         }
+    }
+
+    /// What a row says of a record that cannot be read.
+    pub(super) fn damaged(&self, row: &dyn Columns, cause: &Cause) -> DamagedRecord {
+        // The key of a document is its collection and its id, and that of a client is a text. All other ids are UUIDs.
+        let names_text = matches!(self.key_columns(), ["collection", ..]) || self.name == "clients";
+        let part = |at| {
+            let text = if names_text {
+                row.text(at).ok().flatten().map(Cow::into_owned)
+            } else {
+                row.id(at).ok().map(|id| id.to_string())
+            };
+            text.unwrap_or_default()
+        };
+        let cause = cause.to_string();
+        if self.name == IdempotencyRecord::TABLE.name {
+            return DamagedRecord { kind: "idempotency record", id: String::new(), cause };
+        }
+        // The name of each other table is the plural of its kind.
+        let kind = self.name.strip_suffix('s').unwrap_or(self.name);
+        let id: Vec<_> = (0..self.key).map(part).collect();
+        DamagedRecord { kind, id: id.join(" "), cause }
     }
 
     pub(in crate::store) fn columns(&self) -> &[&'static str] {

@@ -17,8 +17,10 @@ use crate::service::SubscriptionService;
 use crate::store::{PageLimit, PlanOrder, PlanQuery, Position, SortKey, StoreError, StoreExt as _};
 use crate::values::{PlanId, Timestamp, UserId, Version};
 
-/// The maximum size of a record in a body, in bytes of JSON. A larger record is left out.
-const OBJECT_BYTES_MAX: usize = 16 * 1_024;
+/// The maximum size of a record in a body, in bytes of JSON with the name of its member. A larger record is left out.
+const OBJECT_BYTES_MAX: usize = OBJECT_NAME.len() + 16 * 1_024;
+/// What comes before the record in a body.
+const OBJECT_NAME: &[u8] = b",\"object\":";
 /// The initial capacity of a body, in bytes. Nearly all bodies are shorter.
 const BODY_BYTES: usize = 1_536;
 
@@ -38,29 +40,53 @@ pub(crate) async fn body(
     let mut body = Vec::with_capacity(BODY_BYTES);
     head(&mut body, recorded).map_err(|error| StoreError::Damaged(error.into()))?;
     let before_object = body.len();
-    body.extend_from_slice(b",\"object\":");
-    let start = body.len();
+    match object(&mut body, service, recorded).await {
+        Ok(()) if body.len() - before_object <= OBJECT_BYTES_MAX => {}
+        // A record that cannot be read must not hold up the events of other records, nor the later ones of its own.
+        Err(Error::Store(StoreError::Damaged(cause))) => {
+            let record = recorded.event.subject.to_string();
+            let sequence = recorded.sequence;
+            tracing::warn!(record, sequence, %cause, "a webhook is sent without its record, which cannot be read");
+            omit(&mut body, before_object);
+        }
+        Ok(()) => omit(&mut body, before_object),
+        Err(error) => return Err(error),
+    }
+    body.extend_from_slice(b"}}");
+    Ok(body)
+}
+
+/// Says in the place of the record that it is left out.
+fn omit(body: &mut Vec<u8>, before_object: usize) {
+    body.truncate(before_object);
+    body.extend_from_slice(b",\"object_omitted\":true");
+}
+
+/// Writes the member `object`: the record of an event.
+async fn object(
+    body: &mut Vec<u8>,
+    service: &SubscriptionService,
+    recorded: &RecordedEvent,
+) -> Result<(), Error> {
+    body.extend_from_slice(OBJECT_NAME);
     match &recorded.event.subject {
-        Subject::Plan(id) => object(&mut body, plan(service, *id, recorded.event.version).await)?,
-        Subject::Subscription(id) => object(&mut body, service.subscription(*id).await)?,
-        Subject::Payment(id) => object(&mut body, service.payment(*id).await)?,
+        Subject::Plan(id) => write_object(body, plan(service, *id, recorded.event.version).await),
+        Subject::Subscription(id) => write_object(body, service.subscription(*id).await),
+        Subject::Payment(id) => write_object(body, service.payment(*id).await),
         Subject::User(id) => {
             let user = service.store().get_as::<User>(id).await?;
             let shown = |user: &User| {
                 let User { id, created_at, version, .. } = *user;
                 ShownUser { id, created_at, version }
             };
-            object(&mut body, Ok(Arc::new(user.as_deref().map(shown))))?;
+            write_object(body, Ok(Arc::new(user.as_deref().map(shown))))
         }
         // Events of sessions and clients are never sent.
-        Subject::Session(_) | Subject::Client(_) => body.extend_from_slice(b"null"),
+        Subject::Session(_) | Subject::Client(_) => {
+            body.extend_from_slice(b"null");
+            Ok(())
+        }
     }
-    if body.len() - start > OBJECT_BYTES_MAX {
-        body.truncate(before_object);
-        body.extend_from_slice(b",\"object_omitted\":true");
-    }
-    body.extend_from_slice(b"}}");
-    Ok(body)
 }
 
 /// The plan with the version `version` (that of the event) or a later one. If another process changed the plan, the
@@ -81,7 +107,7 @@ async fn plan(
         .with_order(PlanOrder::CreatedAt)
         .with_after(Position { key: SortKey::CreatedAt, id: before })
         .with_limit(PageLimit::ONE);
-    let found = service.plans(query).await?.items.into_iter().find(|plan| plan.id == id);
+    let found = service.plans(query).await?.whole()?.items.into_iter().find(|plan| plan.id == id);
     found.ok_or_else(|| Error::NotFound { record: "plan", name: id.to_string() })
 }
 
@@ -115,7 +141,10 @@ fn head(body: &mut Vec<u8>, recorded: &RecordedEvent) -> Result<(), std::io::Err
 }
 
 /// Writes a record, or null if it does not exist.
-fn object<T: Serialize>(body: &mut Vec<u8>, record: Result<Arc<T>, Error>) -> Result<(), Error> {
+fn write_object<T: Serialize>(
+    body: &mut Vec<u8>,
+    record: Result<Arc<T>, Error>,
+) -> Result<(), Error> {
     match record {
         Ok(record) => serde_json::to_writer(body, &*record)
             .map_err(|error| StoreError::Damaged(error.into()).into()),

@@ -7,8 +7,8 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::events::{RecordedEvent, TypePattern};
 use crate::store::{
-    Document, DocumentFilter, DocumentQuery, EventPage, EventQuery, Page, PageLimit, Position,
-    SortKey, StoreExt as _, Stored,
+    DamagedRecord, Document, DocumentFilter, DocumentQuery, EventPage, EventQuery, Key, Page,
+    PageLimit, Position, SortKey, StoreError, StoreExt as _, Stored,
 };
 use crate::values::{Timestamp, Version};
 use crate::webhooks::documents::{ENDPOINTS, Loaded, PARKED};
@@ -152,17 +152,33 @@ impl Webhooks {
         let page = self.documents(DocumentQuery::new(ENDPOINTS, DocumentFilter::All), after, limit);
         let page = page.await?;
         let last = self.feed().await?.last;
+        let Page { items: documents, next, mut damaged } = page;
         let mut items = Vec::new();
-        for document in &page.items {
-            let endpoint: Stored<Endpoint> = Stored::read(document)?;
-            let id = endpoint.body.id;
-            // If there is no delivery document, the endpoint was deleted after the page was read.
-            if let Some(delivery) = Stored::load(self.store(), &Delivery::key(id)?).await? {
-                let parked = self.parked_of(id).await?;
-                items.push(self.shown(&Loaded { endpoint, delivery }, &parked, last));
+        for endpoint in Stored::<Endpoint>::readable(&documents, &mut damaged) {
+            let key = Endpoint::key(endpoint.body.id)?;
+            match self.listed(endpoint, last).await {
+                Ok(listed) => items.extend(listed),
+                Err(StoreError::Damaged(cause)) => {
+                    damaged.push(DamagedRecord::of(&Key::Document(key), cause));
+                }
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(Page { items, next: page.next })
+        Ok(Page { items, next, damaged })
+    }
+
+    /// An endpoint in a list; `None` if it was deleted after the page was read.
+    async fn listed(
+        &self,
+        endpoint: Stored<Endpoint>,
+        last: u64,
+    ) -> Result<Option<ShownEndpoint>, StoreError> {
+        let id = endpoint.body.id;
+        let Some(delivery) = Stored::load(self.store(), &Delivery::key(id)?).await? else {
+            return Ok(None);
+        };
+        let parked = self.parked_of(id).await?;
+        Ok(Some(self.shown(&Loaded { endpoint, delivery }, &parked, last)))
     }
 
     /// A page of the parked events of an endpoint, in the order of the feed. Given-up events are included.
@@ -175,9 +191,9 @@ impl Webhooks {
         self.load(id).await?;
         let query = DocumentQuery::new(PARKED, DocumentFilter::Owner(id.uuid()));
         let page = self.documents(query, after, limit).await?;
-        let read = |document: &_| Stored::read(document).map(ListedParked::from);
-        let items = page.items.iter().map(|document| read(document)).collect::<Result<_, _>>()?;
-        Ok(Page { items, next: page.next })
+        let Page { items, next, mut damaged } = page;
+        let items = Stored::<Parked>::readable(&items, &mut damaged);
+        Ok(Page { items: items.into_iter().map(ListedParked::from).collect(), next, damaged })
     }
 
     async fn documents(
@@ -189,7 +205,7 @@ impl Webhooks {
         if after.as_ref().is_some_and(|after| !matches!(after.key, SortKey::Document { .. })) {
             return Err(Error::WrongPosition);
         }
-        Ok(self.store().list_as::<Document>(query.with_after(after).with_limit(limit)).await?)
+        Ok(self.store().readable_as::<Document>(query.with_after(after).with_limit(limit)).await?)
     }
 
     /// The endpoint as it is shown to callers, including its last tries.

@@ -4,10 +4,17 @@ use super::queue::Documents;
 use crate::error::Error;
 use crate::store::{Document, DocumentFilter, DocumentKey, DocumentQuery, StoreExt as _, Stored};
 use crate::values::{Timestamp, Version};
-use crate::webhooks::documents::DELIVERIES;
+use crate::webhooks::documents::{DELIVERIES, ENDPOINTS};
 use crate::webhooks::{Delivery, Endpoint, EndpointId, Webhooks};
 
 impl Webhooks {
+    /// The ids of all endpoints, also of those whose documents cannot be read.
+    pub(crate) async fn endpoint_ids(&self) -> Result<Vec<EndpointId>, Error> {
+        let query = DocumentQuery::new(ENDPOINTS, DocumentFilter::All);
+        let documents = query.all(self.store()).await?;
+        Ok(documents.iter().filter_map(|it| it.key.id.as_str().parse().ok()).collect())
+    }
+
     /// The version of a document; `None` if the document is deleted.
     pub(crate) async fn load_version(&self, key: &DocumentKey) -> Result<Option<Version>, Error> {
         let document = self.store().get_as::<Document>(key).await?;

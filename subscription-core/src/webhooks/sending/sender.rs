@@ -10,10 +10,9 @@ use super::endpoint_loop::{End, Ended};
 use super::queue::{EndpointQueue, Step};
 use super::run::Run;
 use super::running::Running;
-use crate::error::Error;
-use crate::store::PageLimit;
+use crate::error::{Error, with_causes};
+use crate::store::{PageLimit, StoreError};
 use crate::values::Timestamp;
-use crate::webhooks::endpoints::upkeep::stored_endpoints;
 use crate::webhooks::{EndpointId, SenderSignals, Webhooks};
 
 /// The shortest time between two reads of the delivery documents that are due, and the pause after a store error.
@@ -38,6 +37,8 @@ struct Queues {
     all: BTreeMap<EndpointId, Option<EndpointQueue>>,
     /// The endpoints whose documents must be read.
     changed: BTreeSet<EndpointId>,
+    /// The endpoints whose documents cannot be read, and which the log has named.
+    damaged: BTreeSet<EndpointId>,
 }
 
 impl Webhooks {
@@ -73,7 +74,11 @@ impl Sender {
             if reads_due {
                 due_read_at = Some(now);
                 if let Some(error) = failure.take() {
-                    tracing::warn!(%error, "webhooks: the database cannot be read or written; sending is tried again");
+                    let error = with_causes(&error);
+                    tracing::warn!(
+                        error,
+                        "webhooks: the database cannot be read or written; sending is tried again"
+                    );
                 }
             }
             for (queue, end) in loops.take_ended() {
@@ -110,8 +115,8 @@ impl Queues {
     /// Queues for all stored endpoints; the documents of each still have to be read.
     async fn unread(webhooks: &Webhooks) -> Result<Self, Error> {
         let mut queues = Self::default();
-        for endpoint in stored_endpoints(webhooks.store()).await? {
-            queues.changed(endpoint.body.id);
+        for id in webhooks.endpoint_ids().await? {
+            queues.changed(id);
         }
         Ok(queues)
     }
@@ -153,7 +158,21 @@ impl Run<'_> {
         }
         while let Some(id) = queues.changed.first().copied() {
             let read_at = webhooks.now();
-            if let Some(documents) = webhooks.load_one(id).await? {
+            let documents = match webhooks.load_one(id).await {
+                // The other endpoints go on. This one is read again when somebody has changed its documents.
+                Err(Error::Store(StoreError::Damaged(cause))) => {
+                    if queues.damaged.insert(id) {
+                        let cause = with_causes(&*cause);
+                        tracing::error!(endpoint = %id, cause, "a webhook endpoint cannot be read: nothing is sent to it");
+                    }
+                    None
+                }
+                documents => {
+                    queues.damaged.remove(&id);
+                    documents?
+                }
+            };
+            if let Some(documents) = documents {
                 let queue = EndpointQueue::new(documents, &webhooks.keys, read_at);
                 queues.all.insert(id, Some(queue));
             } else {

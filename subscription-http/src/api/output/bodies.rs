@@ -38,6 +38,9 @@ pub(crate) struct PageBody<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) has_more: bool,
     pub(crate) next_cursor: Option<String>,
+    /// The ids of the records that are left out, because they cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<&'a str>,
 }
 
 /// A session, as its user may see it. It has no tokens.

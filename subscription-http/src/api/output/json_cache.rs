@@ -73,6 +73,7 @@ impl<T: ToJson> JsonCache<T> {
         &self,
         records: &[Arc<T>],
         next_cursor: Option<String>,
+        unreadable: Vec<&str>,
     ) -> Result<Vec<u8>, ApiError> {
         let mut page = b"{\"data\":[".to_vec();
         for (nth, record) in records.iter().enumerate() {
@@ -86,7 +87,7 @@ impl<T: ToJson> JsonCache<T> {
                 page.extend_from_slice(json);
             })?;
         }
-        let end = PageEnd { has_more: next_cursor.is_some(), next_cursor };
+        let end = PageEnd { has_more: next_cursor.is_some(), next_cursor, unreadable };
         let end = serde_json::to_vec(&end).map_err(ApiError::unforeseen)?;
         page.extend_from_slice(b"],");
         page.extend_from_slice(end.strip_prefix(b"{").unwrap_or_default());
@@ -96,9 +97,12 @@ impl<T: ToJson> JsonCache<T> {
 
 /// The members of a page after its records.
 #[derive(Serialize)]
-struct PageEnd {
+struct PageEnd<'a> {
     has_more: bool,
     next_cursor: Option<String>,
+    /// The ids of the records that are left out, because they cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<&'a str>,
 }
 
 /// The slot of a record by Fibonacci hashing: the lowest bits of all addresses are alike, but the upper bits of the

@@ -34,10 +34,11 @@ export function listing(view, { path, query, scope, caption, columns, empty, fil
         return { page, context: await join(page.data, signal) };
     };
     const show = ({ page, context }) => {
-        if (!page.data.length && !cursor && !page.next_cursor) return null;
+        if (!page.data.length && !cursor && !page.next_cursor && !page.unreadable) return null;
         const newer = left.get(location.hash);
         const older = page.next_cursor && at(page.next_cursor);
         return [
+            page.unreadable && note(`Left out, because the database has them in a form that cannot be read: ${page.unreadable.join(", ")}. The log of the server says why.`),
             page.data.length ? table(caption, columns, page.data, context) : note(page.next_cursor ? "Nothing fits in this part of the list." : "The list ends here."),
             el("nav", { class: "pager", "aria-label": `Pages of ${caption}` },
                 cursor && el("a", { href: newer ?? at(), class: "button" }, newer ? "Newer" : "First page"),

@@ -9,15 +9,16 @@ use async_trait::async_trait;
 use subscription_core::billing::{Advanced, Billing};
 use subscription_core::events::Actor;
 use subscription_core::store::{
-    DuePayments, DueSubscriptions, Key, PageLimit, StoreError, StoreExt as _,
+    DuePayments, DueSubscriptions, Key, PageLimit, Position, SortKey, StoreError, StoreExt as _,
 };
 use subscription_core::{Error, PaymentChanges, PaymentStatus, Store, Timestamp};
 use subscription_http::{ClockMetrics, PaymentReports};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::jobs::{Job, Next, Stop};
-use super::process_clock::DueWork;
+use super::process_clock::{DueWork, Worked};
 use crate::program::commands::billing_pause;
 
 /// The maximum number of steps in one round. While requests arrive, a round is smaller, and the job then pauses for as
@@ -212,6 +213,7 @@ impl Job for BillingJob {
 impl DueWork for BillingJob {
     async fn next_due(
         &self,
+        after: Option<Timestamp>,
         until: Timestamp,
         payments: PaymentReports,
     ) -> Result<Option<Timestamp>, Error> {
@@ -219,11 +221,13 @@ impl DueWork for BillingJob {
             return Ok(None);
         }
         let one = PageLimit::new(1).unwrap_or_default();
-        let step = DueSubscriptions::until(until).with_limit(one);
+        // No id is greater, so the position is after all work of that moment.
+        let after = after.map(|at| Position { key: SortKey::DueAt(at), id: Uuid::max() });
+        let step = DueSubscriptions::until(until).with_limit(one).with_after(after.clone());
         let step = self.store.due_subscriptions(step).await?.items;
         let step = step.first().and_then(|first| first.next_action_at());
         let payment = async |status| {
-            let due = DuePayments::until(status, until).with_limit(one);
+            let due = DuePayments::until(status, until).with_limit(one).with_after(after.clone());
             let due = self.store.due_payments(due).await?.items;
             Ok::<_, Error>(due.first().and_then(|first| first.action_at()))
         };
@@ -237,7 +241,7 @@ impl DueWork for BillingJob {
         Ok([step, retry, to_report].into_iter().flatten().min())
     }
 
-    async fn work(&self, payments: PaymentReports) -> Result<u64, Error> {
+    async fn work(&self, payments: PaymentReports) -> Result<Worked, Error> {
         let advanced = self.round(LIMIT).await?;
         if let Some(failure) = advanced.failure {
             // A failed step stays due. Without this error, the caller would repeat the step, and the clock would stay
@@ -253,14 +257,22 @@ impl DueWork for BillingJob {
             PaymentReports::Succeed => Some(PaymentStatus::Succeeded),
             PaymentReports::Fail => Some(PaymentStatus::Failed),
         };
+        let mut worked = Worked { steps: advanced.steps as u64, reports: 0 };
         if let Some(status) = status {
             let billing = self.billing.by(Actor::Command);
             let due = DuePayments::until(PaymentStatus::Pending, billing.service().now());
             for payment in billing.due_payments(due).await?.items {
                 let report = PaymentChanges::status(status);
-                billing.service().update_payment(payment.id, report).await?;
+                match billing.service().update_payment(payment.id, report).await {
+                    // A payment whose subscription cannot be read does not hold up the others.
+                    Err(Error::Store(StoreError::Damaged(_))) => {}
+                    reported => {
+                        reported?;
+                        worked.reports += 1;
+                    }
+                }
             }
         }
-        Ok(advanced.steps as u64)
+        Ok(worked)
     }
 }

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::leader::Leader;
+use crate::program::Failure;
 
 /// The shortest pause before a run at a given moment ([`Next::At`]), and the default of the longest pause of a job.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -185,7 +186,7 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
         let ran = unless_still(STILL_MAX, AssertUnwindSafe(job.run(stop)).catch_unwind()).await;
         let failure = match ran {
             Some(Ok(Ok(next))) => Ok(next),
-            Some(Ok(Err(error))) => Err(error.to_string()),
+            Some(Ok(Err(error))) => Err(Failure::from(error).to_string()),
             Some(Err(_)) => Err("it panicked".to_owned()),
             None => Err(format!("it stood still for {} seconds", STILL_MAX.as_secs())),
         };

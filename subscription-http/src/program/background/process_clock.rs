@@ -147,18 +147,32 @@ async fn document(store: &Arc<dyn Store>) -> Result<Option<Arc<Document>>, Store
 /// The work that becomes due as time passes. Billing implements this trait.
 #[async_trait]
 pub(crate) trait DueWork: Send + Sync + fmt::Debug {
-    /// The earliest moment up to `until` at which work is due. It may lie in the past. `None` if no work is due until
-    /// then.
+    /// The earliest moment after `after` and up to `until` at which work is due. It may lie in the past. `None` if no
+    /// work is due then. Without `after`, work of any earlier moment counts.
     async fn next_due(
         &self,
+        after: Option<Timestamp>,
         until: Timestamp,
         payments: PaymentReports,
     ) -> Result<Option<Timestamp>, Error>;
 
-    /// Does some of the work that is due now, and returns the number of steps. With `payments` other than
-    /// [`PaymentReports::Leave`] it also reports the results of payments that are due.
-    async fn work(&self, payments: PaymentReports) -> Result<u64, Error>;
+    /// Does some of the work that is due now. With `payments` other than [`PaymentReports::Leave`] it also reports the
+    /// results of payments that are due.
+    async fn work(&self, payments: PaymentReports) -> Result<Worked, Error>;
 }
+
+/// The work that was done.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Worked {
+    /// The number of steps.
+    pub(crate) steps: u64,
+    /// The number of payments whose results were reported.
+    pub(crate) reports: u64,
+}
+
+/// How often the work of a moment is tried if none of it is done. A step is not taken while another writer is faster;
+/// but work that needs a record that cannot be read is never done, and must not hold up the clock.
+const TRIES_MAX: u32 = 3;
 
 /// Turns the clock for `POST /clock/advance`, and does the work that falls due on the way.
 #[derive(Debug)]
@@ -195,14 +209,24 @@ impl TurnedClock for ClockControl {
         let _running = ReleaseWhenDropped(&self.clock);
         let begun = Instant::now();
         let mut steps = 0;
+        let mut in_vain = 0;
+        let mut after = None;
         loop {
-            let due = self.work.next_due(to, payments).await?;
+            let due = self.work.next_due(after, to, payments).await?;
             // Work that was due in the past is done at the present time, because the clock is never turned back.
             self.clock.hold(due.unwrap_or(to).max(self.now())).await?;
             if due.is_none() {
                 return Ok(Advanced { now: self.now(), steps, done: true });
             }
-            steps += self.work.work(payments).await?;
+            let worked = self.work.work(payments).await?;
+            steps += worked.steps;
+            if worked.steps + worked.reports > 0 {
+                (in_vain, after) = (0, None);
+            } else if in_vain + 1 < TRIES_MAX {
+                in_vain += 1;
+            } else {
+                (in_vain, after) = (0, due);
+            }
             if begun.elapsed() >= self.work_max {
                 return Ok(Advanced { now: self.now(), steps, done: false });
             }
@@ -257,26 +281,37 @@ mod tests {
         due: Mutex<Vec<Timestamp>>,
         done: Arc<Mutex<Vec<Timestamp>>>,
         hangs: bool,
+        /// The work of this moment is never done.
+        never: Option<Timestamp>,
     }
 
     #[async_trait]
     impl DueWork for Diary {
         async fn next_due(
             &self,
+            after: Option<Timestamp>,
             until: Timestamp,
             _: PaymentReports,
         ) -> Result<Option<Timestamp>, Error> {
-            Ok(self.due.lock().unwrap().first().copied().filter(|due| *due <= until))
+            let due = self.due.lock().unwrap();
+            let later = due.iter().find(|due| after.is_none_or(|after| **due > after));
+            Ok(later.copied().filter(|due| *due <= until))
         }
 
-        async fn work(&self, _: PaymentReports) -> Result<u64, Error> {
+        async fn work(&self, _: PaymentReports) -> Result<Worked, Error> {
             if self.hangs {
                 std::future::pending::<()>().await;
             }
-            let first = self.due.lock().unwrap().remove(0);
-            assert!(first <= self.clock.now(), "it was not due yet");
-            self.done.lock().unwrap().push(self.clock.now());
-            Ok(1)
+            let mut due = self.due.lock().unwrap();
+            assert!(due[0] <= self.clock.now(), "it was not due yet");
+            let now = self.clock.now();
+            let Some(nth) = due.iter().position(|due| *due <= now && Some(*due) != self.never)
+            else {
+                return Ok(Worked::default());
+            };
+            due.remove(nth);
+            self.done.lock().unwrap().push(now);
+            Ok(Worked { steps: 1, reports: 0 })
         }
     }
 
@@ -284,10 +319,28 @@ mod tests {
     /// done.
     async fn control(due: &[&str], hangs: bool) -> (ClockControl, Arc<Mutex<Vec<Timestamp>>>) {
         let clock = clock(&manual("2030-01-31T00:00:00Z"), &memory()).await;
-        let due = Mutex::new(due.iter().flat_map(|due| [at(due), at(due)]).collect());
+        let due: Vec<_> = due.iter().flat_map(|due| [at(due), at(due)]).collect();
         let done = Arc::<Mutex<Vec<Timestamp>>>::default();
-        let diary = Diary { clock: Arc::clone(&clock), due, done: Arc::clone(&done), hangs };
+        let never = due.iter().copied().find(|due| *due == at(NEVER));
+        let due = Mutex::new(due);
+        let diary = Diary { clock: Arc::clone(&clock), due, done: Arc::clone(&done), hangs, never };
         (ClockControl::new(clock, diary, Arc::default()), done)
+    }
+
+    /// The moment whose work is never done.
+    const NEVER: &str = "2030-02-14T00:00:00Z";
+
+    #[tokio::test]
+    async fn an_advance_goes_past_a_moment_whose_work_cannot_be_done() {
+        let due = ["2030-02-01T00:00:00Z", NEVER, "2030-03-01T00:00:00Z", "2030-03-02T00:00:00Z"];
+        let (control, done) = control(&due, false).await;
+
+        let to = at("2030-04-01T00:00:00Z");
+        let advanced = control.advance(to, PaymentReports::Leave).await.unwrap();
+
+        assert_eq!(advanced, Advanced { now: to, steps: 6, done: true });
+        let [first, _, second, third] = due.map(at);
+        assert_eq!(*done.lock().unwrap(), [first, first, second, second, third, third]);
     }
 
     #[tokio::test]

@@ -123,7 +123,7 @@ pub(super) async fn list(
 }
 
 fn records<K: Kind>(page: Page<Arc<K>>) -> Page<Record> {
-    Page { items: page.items.into_iter().map(K::into_record).collect(), next: page.next }
+    Page::new(page.items.into_iter().map(K::into_record).collect(), page.next)
 }
 
 async fn plans(store: &FaultyStore, mut query: PlanQuery) -> Result<Page<Arc<Plan>>, StoreError> {
@@ -279,7 +279,7 @@ fn page<T>(
     if let Some(next) = &next {
         store.memory().places.insert(next.id, skipped + items.len());
     }
-    Page { items, next }
+    Page::new(items, next)
 }
 
 fn compare(store: &FaultyStore, direction: Direction, a: &Position, b: &Position) -> Ordering {

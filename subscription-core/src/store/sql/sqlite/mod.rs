@@ -26,13 +26,13 @@ use super::error::{OpenError, failed, unavailable};
 use super::migrations::{self, NextMigration};
 use super::pool::Pool;
 use super::statement::Statement;
-use super::table::{Reader, Table};
-use super::value::Columns as _;
+use super::table::Table;
+use super::value::Columns;
 use commit_several::STATEMENTS_MAX;
 use file::HeldFile;
 use writer::Writer;
 
-use crate::store::{ChangeSet, StoreError};
+use crate::store::{Cause, ChangeSet, StoreError};
 use crate::values::Timestamp;
 
 /// The number of connections that read.
@@ -182,9 +182,12 @@ impl Dialect for Sqlite {
         page_text::in_one_text(table, statement)
     }
 
-    fn decode_rows<T>(rows: &[SqliteRow], read: Reader<T>) -> Result<Vec<T>, StoreError> {
-        let text = rows.first().map(|row| row.text(0)).transpose().map_err(failed)?.flatten();
-        page_text::read(text.as_deref().unwrap_or_default(), read).map_err(StoreError::Damaged)
+    fn each_row(
+        rows: &[SqliteRow],
+        read: impl FnMut(&dyn Columns) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        let text = rows.first().map(|row| row.text(0)).transpose()?.flatten();
+        page_text::each_row(text.as_deref().unwrap_or_default(), read)
     }
 
     async fn commit(&self, changes: ChangeSet) -> Result<(), StoreError> {

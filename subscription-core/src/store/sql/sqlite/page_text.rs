@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use uuid::Uuid;
 
 use super::super::statement::Statement;
-use super::super::table::{Reader, Table};
+use super::super::table::Table;
 use super::super::value::Columns;
 use crate::store::Cause;
 
@@ -26,20 +26,22 @@ pub(super) fn in_one_text(table: &Table, statement: Statement) -> Statement {
     Statement::new(text, statement.values)
 }
 
-/// Reads each row of a text that a statement from [`in_one_text`] returned.
-pub(super) fn read<T>(mut text: &str, read: Reader<T>) -> Result<Vec<T>, Cause> {
-    let mut records = Vec::new();
+/// Calls `read` with each row of a text that a statement from [`in_one_text`] returned, until it fails.
+pub(super) fn each_row(
+    mut text: &str,
+    mut read: impl FnMut(&dyn Columns) -> Result<(), Cause>,
+) -> Result<(), Cause> {
     let mut row = Vec::new();
     while !text.is_empty() {
         let (value, is_last) =
             next(&mut text).ok_or("the text of the rows is cut short or damaged")?;
         row.push(value);
         if is_last {
-            records.push(read(&row)?);
+            read(&row)?;
             row.clear();
         }
     }
-    Ok(records)
+    Ok(())
 }
 
 /// Removes the next value from the text and returns it, or `None` for NULL, and true if it is the last value of its
