@@ -47,7 +47,7 @@ pub enum Error {
     WrongPosition,
     /// Events that the caller has not read have been deleted.
     #[error(
-        "events after this sequence were deleted; the oldest stored event is {first_kept}: read all records again, and \
+        "events after this sequence were deleted; all from {first_kept} on are stored: read all records again, and \
          continue from the newest event"
     )]
     EventsForgotten {

@@ -26,7 +26,9 @@ impl EventQuery {
     /// The largest number of events that one read looks at.
     pub const SCANNED_MAX: usize = 2_000;
 
-    /// Up to `limit` events whose sequence is above `after`.
+    /// Up to `limit` events whose sequence is above `after`. A query with an `after` beyond the newest event asks for the
+    /// end of the feed: [`EventPage::last`] is then at least the sequence of every event that was committed before the
+    /// call.
     pub const fn after(after: u64, limit: PageLimit) -> Self {
         Self { after, limit, subject: None, types: Vec::new() }
     }
@@ -56,7 +58,8 @@ pub struct EventPage {
     /// The sequence up to which the feed was read. The next page begins after this sequence, even if this page is
     /// empty.
     pub reached: u64,
-    /// The sequence of the first event that is not deleted; `last` + 1 if all events are deleted.
+    /// The sequence after that of the last deleted event: every event from it on is stored. The first stored event may
+    /// have a greater sequence, because the numbers may have gaps.
     pub first_kept: u64,
     /// The sequence of the newest event, even if that event is deleted; 0 if there never was an event.
     pub last: u64,

@@ -205,10 +205,40 @@ async fn write_events<C: SqlConnection>(
         to.execute(Statement::new(text, values)).await?;
     }
     if let Some(last) = changes.forget_events {
-        let text = "DELETE FROM events WHERE sequence <= $1";
-        to.execute(Statement::new(text, vec![Value::count(last)])).await?;
+        delete_events(to, last).await?;
     }
     Ok(())
+}
+
+/// The sequence of the last deleted event, in SQL; 0 if no event was deleted.
+///
+/// It is stored in a document. The first stored event does not show it: a numbering that is rolled back leaves a gap,
+/// and the numbers of a gap do not belong to deleted events.
+macro_rules! deleted_up_to {
+    () => {
+        "COALESCE((SELECT CAST(body AS BIGINT) FROM documents \
+                   WHERE collection = 'feed' AND id = 'deleted'), 0)"
+    };
+}
+pub(super) use deleted_up_to;
+
+/// Deletes the events up to a sequence, and stores the sequence of the last of them.
+async fn delete_events<C: SqlConnection>(to: &mut C, up_to: u64) -> Result<(), sqlx::Error> {
+    let text = "SELECT COALESCE(max(sequence), 0) FROM events WHERE sequence <= $1";
+    let found = to.rows(Statement::new(text, vec![Value::count(up_to)])).await?;
+    let last = found.first().map_or(Ok(0), |row| row.int(0))?;
+    if last == 0 {
+        return Ok(());
+    }
+    let text = "DELETE FROM events WHERE sequence <= $1";
+    to.execute(Statement::new(text, vec![Value::Int(last)])).await?;
+    // If two callers delete events at the same time, the higher sequence stays.
+    let text = "INSERT INTO documents (collection, id, version, body) \
+                VALUES ('feed', 'deleted', 1, $1) \
+                ON CONFLICT (collection, id) DO UPDATE \
+                SET version = documents.version + 1, body = excluded.body \
+                WHERE CAST(documents.body AS BIGINT) < CAST(excluded.body AS BIGINT)";
+    to.execute(Statement::new(text, vec![Value::text(last.to_string())])).await.map(drop)
 }
 
 /// The columns of an event without its sequence, which a new event does not have yet.

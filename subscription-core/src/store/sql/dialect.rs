@@ -87,10 +87,15 @@ pub(in crate::store) trait Dialect: fmt::Debug + Send + Sync + 'static {
         sets: Vec<ChangeSet>,
     ) -> impl Future<Output = Vec<Result<(), StoreError>>> + Send;
 
-    /// The sequences of the first event that is not deleted and of the newest event, as for
+    /// The sequences after the last deleted event and of the newest event, as for
     /// [`EventPage::select`](crate::store::EventPage::select). If commits do not number their events themselves, this
-    /// call first numbers the committed events that have no number yet.
+    /// call first numbers a batch of the committed events that have no number yet.
     fn kept_events(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send;
+
+    /// Like [`kept_events`](Self::kept_events), after every event that was committed before the call has a number.
+    fn feed_end(&self) -> impl Future<Output = Result<RangeInclusive<u64>, StoreError>> + Send {
+        self.kept_events()
+    }
 
     /// Moves a batch of subscriptions to the access classes that they have at `now`.
     fn refresh_access_classes(

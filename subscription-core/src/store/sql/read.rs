@@ -53,7 +53,11 @@ impl<D: Dialect> Store for SqlStore<D> {
     }
 
     async fn events(&self, query: &EventQuery) -> Result<EventPage, StoreError> {
-        let kept = self.database.kept_events().await?;
+        let mut kept = self.database.kept_events().await?;
+        if query.after > *kept.end() {
+            // The caller asks for the end of the feed, which must not be an event before those that wait for a number.
+            kept = self.database.feed_end().await?;
+        }
         let mut following: Vec<RecordedEvent> = Vec::new();
         // A filter by type leaves events out, so batches are read until the page is full.
         let batch = if query.types.is_empty() { query.limit.get() } else { EVENTS_A_BATCH };

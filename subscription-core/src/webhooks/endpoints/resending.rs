@@ -1,6 +1,7 @@
 //! Sending events again: from an earlier or later position in the feed, or from the parked events.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::input::{Resend, Rewind};
 use super::shown::ShownEndpoint;
@@ -10,6 +11,10 @@ use crate::events::Subject;
 use crate::store::{Document, EventPage, EventQuery, PageLimit, Stored};
 use crate::values::Timestamp;
 use crate::webhooks::{Endpoint, EndpointId, PARKED_MAX, Parked, ParkedState, Webhooks};
+
+/// How far the times of two events may be in another order than their sequences. Events are numbered after their
+/// commits, and the clocks of two instances that write differ by at most a minute.
+const DISORDER_MAX: Duration = Duration::from_mins(1);
 
 impl Webhooks {
     /// Moves the cursor of an endpoint backwards or forwards. Parked events after the new cursor are no longer parked,
@@ -38,20 +43,33 @@ impl Webhooks {
     }
 
     /// The sequence before the first event that happened at `moment` or later. The times of events rise along the feed,
-    /// so a binary search finds this event.
+    /// but only to within [`DISORDER_MAX`]. So a binary search finds a place before which no event happened at `moment`
+    /// or later, and from there the events are read one after the other.
     async fn last_before(&self, moment: Timestamp, feed: &EventPage) -> Result<u64, Error> {
         let EventPage { first_kept, last, .. } = *feed;
         let start = first_kept.saturating_sub(1);
+        let earlier = moment.saturating_sub(DISORDER_MAX);
         let mut low = start;
         let mut high = last;
         while low < high {
             let middle = low + (high - low) / 2;
             let next = EventQuery::after(middle, PageLimit::default());
             let next = self.service.event_page(&next).await?;
-            match next.items.first().filter(|next| next.event.at < moment) {
+            match next.items.first().filter(|next| next.event.at < earlier) {
                 Some(earlier) => low = earlier.sequence.min(high),
                 None => high = middle,
             }
+        }
+        let mut query = EventQuery::after(low, PageLimit::MAX);
+        while query.after < last {
+            let page = self.service.event_page(&query).await?;
+            let before = page.items.iter().take_while(|next| next.event.at < moment);
+            let before = before.last().map(|next| next.sequence);
+            low = before.unwrap_or(low);
+            if before != page.items.last().map(|next| next.sequence) {
+                break;
+            }
+            query.after = page.reached;
         }
         // No stored event happened before `moment`. So events that were deleted may have happened at `moment` or later,
         // and would have to be sent too.

@@ -91,7 +91,7 @@ impl Run<'_> {
                 checked_at = checked_at.filter(|_| in_flight > 0);
                 let commit_at = queue.commit_at(in_flight);
                 self.wake_by(queue.next_at().into_iter().chain(commit_at), now);
-                webhooks.counters.show(queue.id(), queue.state());
+                webhooks.counters.show(queue.id(), queue.state(self.feed_end()));
                 tries.any_or(self.next_tick()).await;
                 continue;
             } else {
@@ -167,6 +167,7 @@ impl Run<'_> {
             }
         }
         let mut page = self.webhooks.store().events(&query).await?;
+        self.feed_reached(page.last);
         let items: Vec<_> = std::mem::take(&mut page.items).into_iter().map(Arc::new).collect();
         // A page that reached no sequence after `query.after` also counts as the last one: the later events are not
         // visible to readers yet.

@@ -36,6 +36,8 @@ struct State {
     /// The time of the next tick, unless a signal causes an earlier one.
     wake_by: Timestamp,
     endpoints: usize,
+    /// The sequence of the newest event of the feed, as far as it is known.
+    feed_end: u64,
 }
 
 /// A place among the tries in flight. The place is free again once this value is dropped.
@@ -43,7 +45,7 @@ pub(crate) type Slot = Arc<()>;
 
 impl<'r> Run<'r> {
     pub(crate) fn new(webhooks: &'r Webhooks, signals: &'r dyn SenderSignals, tick: u64) -> Self {
-        let state = Mutex::new(State { tick, wake_by: Timestamp::MAX, endpoints: 0 });
+        let state = Mutex::new(State { tick, wake_by: Timestamp::MAX, endpoints: 0, feed_end: 0 });
         Self {
             webhooks,
             signals,
@@ -60,6 +62,17 @@ impl<'r> Run<'r> {
 
     pub(crate) fn tick(&self) -> u64 {
         self.state().tick
+    }
+
+    /// The sequence of the newest event of the feed, as far as it is known.
+    pub(crate) fn feed_end(&self) -> u64 {
+        self.state().feed_end
+    }
+
+    /// Records that the feed has an event with this sequence.
+    pub(crate) fn feed_reached(&self, last: u64) {
+        let mut state = self.state();
+        state.feed_end = state.feed_end.max(last);
     }
 
     /// Resolves at the next tick.

@@ -17,6 +17,9 @@ use crate::webhooks::{EndpointId, SenderSignals, Webhooks};
 
 /// The shortest time between two reads of the delivery documents that are due, and the pause after a store error.
 const DUE_READ_EVERY: Duration = Duration::from_millis(250);
+/// The time between two reads of the end of the feed, for the metrics. The pages that the endpoints read do not show it:
+/// a stalled endpoint reads none, and a store may number only some of the events that wait.
+const END_READ_EVERY: Duration = Duration::from_secs(5);
 /// How long tries in flight may continue once sending must stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,6 +31,8 @@ pub struct Sender {
     queues: Option<Queues>,
     /// The tick number at the end of the last run.
     tick: u64,
+    /// When the end of the feed was last read. `None` before the first time.
+    end_read_at: Option<Timestamp>,
 }
 
 /// The queues of all endpoints.
@@ -44,7 +49,7 @@ struct Queues {
 impl Webhooks {
     /// Creates the sending job, which is used while this instance leads.
     pub fn sender(&self) -> Sender {
-        Sender { webhooks: self.clone(), queues: None, tick: 0 }
+        Sender { webhooks: self.clone(), queues: None, tick: 0, end_read_at: None }
     }
 }
 
@@ -86,6 +91,14 @@ impl Sender {
             }
             if failure.is_none() {
                 failure = loops.beside(run.read(&mut queues, reads_due)).await.err();
+            }
+            let is_known = self.end_read_at.is_some_and(|at| now.since(at) < END_READ_EVERY);
+            if failure.is_none() && reads_due && !is_known && !queues.all.is_empty() {
+                self.end_read_at = Some(now);
+                match loops.beside(webhooks.feed()).await {
+                    Ok(feed) => run.feed_reached(feed.last),
+                    Err(error) => failure = Some(error),
+                }
             }
             if failure.is_none() {
                 run.start(&mut queues, &loops);
@@ -198,7 +211,7 @@ impl Run<'_> {
         for place in queues.all.values_mut() {
             let queue = place.take_if(|queue| {
                 queue.expire(now);
-                self.webhooks.counters.show(queue.id(), queue.state());
+                self.webhooks.counters.show(queue.id(), queue.state(self.feed_end()));
                 queue.is_changed() || self.step(queue, 0, now).is_some()
             });
             if let Some(queue) = queue {

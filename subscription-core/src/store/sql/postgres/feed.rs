@@ -11,6 +11,7 @@ use std::sync::Arc;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
+use super::super::commit::deleted_up_to;
 use super::super::dialect::SqlConnection as _;
 use super::super::pool::Pool;
 use super::super::statement::Statement;
@@ -51,8 +52,8 @@ impl Handler for FeedBounds {
     }
 }
 
-/// Numbers a batch of events if any events have no number. Returns the sequences of the first event that is not deleted
-/// and of the newest event; all events between them can be seen.
+/// Numbers a batch of events if any events have no number. Returns the sequences after the last deleted event and of the
+/// newest event; all events between them can be seen.
 async fn number_and_bound(
     connection: &mut PgConnection,
 ) -> Result<RangeInclusive<u64>, sqlx::Error> {
@@ -62,40 +63,43 @@ async fn number_and_bound(
         bounds = Bounds::read(connection).await?;
     }
     while bounds.last == 0 {
-        // There are no numbered events. So the last number belongs to a deleted event, unless another reader is
-        // numbering events at this moment. The events that the other reader numbers are committed already, so the next
-        // read of the bounds finds them, with or without their numbers.
+        // There are no numbered events. So the last number belongs to a deleted event or to a numbering that was rolled
+        // back, unless another reader is numbering events at this moment. The events that the other reader numbers are
+        // committed already, so the next read of the bounds finds them, with or without their numbers.
         let text = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM feed";
         let rows = connection.rows(Statement::plain(text)).await?;
-        let deleted = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();
+        let last = rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs();
         bounds = Bounds::read(connection).await?;
         if bounds.is_waiting {
             number_batch(connection).await?;
             bounds = Bounds::read(connection).await?;
         } else if bounds.last == 0 {
-            return Ok(deleted + 1..=deleted);
+            return Ok(bounds.deleted + 1..=last);
         }
     }
-    Ok(bounds.first..=bounds.last)
+    Ok(bounds.deleted + 1..=bounds.last)
 }
 
-/// The range of the numbered events; `first` and `last` are 0 if there are none. `is_waiting`: an event has no number.
+/// The sequences of the last deleted event (0 if none was deleted) and of the newest numbered event (0 if there is none).
+/// `is_waiting`: an event has no number.
 struct Bounds {
     is_waiting: bool,
-    first: u64,
+    deleted: u64,
     last: u64,
 }
 
 impl Bounds {
     async fn read(connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
-        let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL), \
-                    COALESCE((SELECT min(sequence) FROM events), 0), \
-                    COALESCE((SELECT max(sequence) FROM events), 0)";
+        let text = concat!(
+            "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL), ",
+            deleted_up_to!(),
+            ", COALESCE((SELECT max(sequence) FROM events), 0)"
+        );
         let rows = connection.rows(Statement::plain(text)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
-        let first = row.int(1)?.unsigned_abs();
+        let deleted = row.int(1)?.unsigned_abs();
         let last = row.int(2)?.unsigned_abs();
-        Ok(Self { is_waiting: row.bool(0)?, first, last })
+        Ok(Self { is_waiting: row.bool(0)?, deleted, last })
     }
 }
 

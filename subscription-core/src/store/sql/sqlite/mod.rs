@@ -21,6 +21,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::sync::Mutex;
 
 use super::SqlStore;
+use super::commit::deleted_up_to;
 use super::dialect::{Branch, Dialect};
 use super::error::{OpenError, failed, unavailable};
 use super::migrations::{self, NextMigration};
@@ -199,13 +200,14 @@ impl Dialect for Sqlite {
     }
 
     async fn kept_events(&self) -> Result<RangeInclusive<u64>, StoreError> {
-        let text = "SELECT COALESCE((SELECT min(sequence) FROM events), 0), \
-                    COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)";
+        let text = concat!(
+            "SELECT ",
+            deleted_up_to!(),
+            ", COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)"
+        );
         let rows = self.rows(Statement::plain(text)).await?;
         let count = |at| rows.first().map_or(Ok(0), |row| row.int(at)).map_err(failed);
-        let first = count(0)?.unsigned_abs();
-        let last = count(1)?.unsigned_abs();
-        Ok(if first == 0 { last + 1..=last } else { first..=last })
+        Ok(count(0)?.unsigned_abs() + 1..=count(1)?.unsigned_abs())
     }
 
     async fn refresh_access_classes(&self, now: Timestamp) -> Result<(), StoreError> {

@@ -148,11 +148,11 @@ impl EndpointQueue {
         self.endpoint.body.is_enabled()
     }
 
-    /// The state of sending, which metrics show.
-    pub(crate) fn state(&self) -> SendingState {
+    /// The state of sending, which metrics show. `feed_end` is the sequence of the newest event, as far as it is known.
+    pub(crate) fn state(&self, feed_end: u64) -> SendingState {
         let oldest = self.window.oldest().or(self.pending.front());
         SendingState {
-            lag_events: self.last.saturating_sub(self.window.cursor()),
+            lag_events: self.last.max(feed_end).saturating_sub(self.window.cursor()),
             waiting_since: oldest.map(|oldest| oldest.event.at),
             parked: self.parked.open(),
             is_stalled: self.stall().is_some(),
