@@ -11,7 +11,7 @@ use super::sync::report::Run;
 use crate::error::Error;
 use crate::providers::Allowance;
 use crate::service::{SubscriptionService, found};
-use crate::store::Store;
+use crate::store::{Position, Store};
 use crate::values::{Slug, Timestamp, locked};
 
 /// The maximum number of observations (immediate reads of an object at a provider) that callers may request per second,
@@ -28,6 +28,8 @@ pub struct Providers {
     sources: Arc<BTreeMap<Slug, Account>>,
     /// The rate limit of the observations that callers request.
     pub(super) manual_sync_allowance: Arc<Allowance>,
+    /// Where the next search for due events begins; `None` for the event that has been due longest.
+    pub(super) search_after: Arc<Mutex<Option<Position>>>,
 }
 
 /// A source, with the state that this process has for it.
@@ -62,6 +64,7 @@ impl Providers {
             service,
             sources: Arc::new(sources.into_iter().map(account).collect()),
             manual_sync_allowance: Arc::new(manual_sync_allowance),
+            search_after: Arc::default(),
         }
     }
 

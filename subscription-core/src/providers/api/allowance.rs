@@ -53,6 +53,13 @@ impl Allowance {
         (after > now.saturating_add(self.per)).then(|| after.saturating_sub(self.per))
     }
 
+    /// The number of reads that are available now.
+    pub(crate) fn available(&self, now: Timestamp) -> usize {
+        let span = now.saturating_add(self.per).since(*self.full_at(now));
+        let reads = span.as_micros() / self.every.as_micros().max(1);
+        usize::try_from(reads).unwrap_or(usize::MAX)
+    }
+
     /// Uses one read even if none is available. The reads after it wait longer. This is for the later reads of work
     /// that has begun: if they had to wait, the work would begin again with its first read.
     pub fn overdraw(&self, now: Timestamp) {

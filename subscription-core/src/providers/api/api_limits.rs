@@ -81,6 +81,12 @@ impl ApiLimits {
         self.allowance.as_ref().filter(|_| !is_paused)?.used_up(now)
     }
 
+    /// The number of reads that the allowance has now. `None` if reads are not limited, or if the source is paused.
+    pub(crate) fn available(&self, now: Timestamp) -> Option<usize> {
+        let is_paused = self.memory().paused_until.is_some_and(|until| until > now);
+        self.allowance.as_ref().filter(|_| !is_paused).map(|allowance| allowance.available(now))
+    }
+
     /// The earliest moment at which an object may be fetched again for its events; `None` if it may be fetched at once.
     pub(crate) fn object_held(&self, object: &ObjectRef, now: Timestamp) -> Option<Timestamp> {
         let last = self.memory().fetched.get(object).copied()?;

@@ -14,12 +14,12 @@ use crate::error::Error;
 use crate::providers::api::api_limits::ReadOrder;
 use crate::providers::facade::Account;
 use crate::providers::inbox::documents::EVENTS;
-use crate::providers::{EventStatus, ObjectRef, Providers};
+use crate::providers::{EventState, EventStatus, ObjectRef, Providers};
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentQuery, Key, PageLimit, Position, SortKey,
     StoreError, StoreExt as _, Stored,
 };
-use crate::values::{Slug, Timestamp};
+use crate::values::{Slug, Timestamp, locked};
 
 /// The number of observations of one source that run at once. It is large, because a store can write the change sets of
 /// several callers together. The rate limit of the source still delays the reads.
@@ -88,6 +88,9 @@ impl Providers {
                     let parts = stored_events.chunks(ANSWERED_MAX);
                     parts.map(|part| (object.clone(), part.to_vec())).collect::<Vec<_>>()
                 });
+                // What is tried again does not take the allowance of new events.
+                let mut parts: Vec<_> = parts.collect();
+                parts.sort_by_key(|(_, stored_events)| stored_events.iter().all(is_retry));
                 let tries = stream::iter(parts)
                     .map(|(object, stored_events)| {
                         self.apply(account, object, stored_events, &round)
@@ -128,10 +131,11 @@ impl Providers {
         applied: &mut Applied,
     ) -> Result<Groups, Error> {
         let query = DocumentQuery::new(EVENTS, DocumentFilter::DueBy(now));
-        let mut query = query.with_limit(PageLimit::MAX);
-        let mut groups = Groups::new();
+        let query = query.with_limit(PageLimit::MAX);
+        let mut query = query.with_after(locked(&self.search_after).take());
+        let mut taken = Taken { limit, now, count: 0, groups: Groups::new() };
+        let mut retries = Vec::new();
         let mut expired = Vec::new();
-        let mut taken = 0;
         let mut scanned = 0;
         loop {
             let page = self.store().readable_as::<Document>(query.clone()).await?;
@@ -159,25 +163,33 @@ impl Providers {
                     applied.at(until);
                     continue;
                 }
-                if taken == limit {
-                    continue;
-                }
-                taken += 1;
                 applied.lag =
                     applied.lag.max(document.due_at.map_or(Duration::ZERO, |at| now.since(at)));
-                let source = groups.entry(event.source.clone()).or_default();
-                source.entry(object).or_default().push(stored_event);
+                if !is_retry(&stored_event) {
+                    taken.take(account, object, stored_event, applied);
+                } else if retries.len() < limit {
+                    retries.push((account, object, stored_event));
+                }
             }
             scanned += page.items.len();
             query.after = page.next;
-            if query.after.is_none() || taken >= limit || scanned >= SCANNED_MAX {
-                applied.more = query.after.is_some() || taken >= limit;
+            let is_searched = scanned >= SCANNED_MAX;
+            if query.after.is_none() || taken.count >= limit || is_searched {
+                applied.more = query.after.is_some() || taken.count >= limit;
+                if is_searched {
+                    // The events before this place may be those of a source that has no reads left. The next call goes
+                    // on from here, so that the events of other sources behind them do not wait for all of them.
+                    *locked(&self.search_after) = query.after;
+                }
                 break;
             }
         }
+        for (account, object, stored_event) in retries {
+            taken.take(account, object, stored_event, applied);
+        }
         let deleted = self.store().commit_each(expired).await;
         applied.deleted = deleted.into_iter().flatten().count();
-        Ok(groups)
+        Ok(taken.groups)
     }
 
     /// Observes the object that `object` leads to, for these events. Returns the status and the number of the events,
@@ -290,6 +302,48 @@ impl Providers {
             .with_limit(PageLimit::ONE);
         let page = self.store().readable_as::<Document>(query).await?;
         Ok(page.items.first().and_then(|document| document.due_at))
+    }
+}
+
+/// True if the event was tried before, and waits for something.
+fn is_retry(stored_event: &StoredEvent) -> bool {
+    stored_event.body.state == EventState::Waiting
+}
+
+/// The events that one call of `advance` applies.
+struct Taken {
+    limit: usize,
+    now: Timestamp,
+    count: usize,
+    groups: Groups,
+}
+
+impl Taken {
+    /// Takes an event, unless the limit is reached or its source has no read left for it. For all events of one object
+    /// there is one read.
+    fn take(
+        &mut self,
+        account: Option<&Account>,
+        object: ObjectRef,
+        stored_event: StoredEvent,
+        applied: &mut Applied,
+    ) {
+        if self.count == self.limit {
+            return;
+        }
+        let source = stored_event.body.source.clone();
+        let taken = self.groups.get(&source);
+        if taken.is_none_or(|objects| !objects.contains_key(&object))
+            && let Some(limits) = account.map(|account| &account.api_limits)
+            && let Some(reads) = limits.available(self.now)
+            && taken.map_or(0, BTreeMap::len) >= reads
+        {
+            applied.at(limits.used_up(self.now).unwrap_or(self.now));
+            return;
+        }
+        self.count += 1;
+        let objects = self.groups.entry(source).or_default();
+        objects.entry(object).or_default().push(stored_event);
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use subscription_core::providers::{
     ApiFailed, EventFilter, EventState, FetchOutcome, ObjectKind, Providers, Reason,
 };
-use subscription_core::store::PageLimit;
+use subscription_core::store::{ChangeSet, Document, DocumentKey, PageLimit, Record};
+use subscription_core::{Store as _, Timestamp};
+use uuid::Uuid;
 
 use super::world::{ADA, World, slug, stripe_invoice, stripe_tea, tea, unavailable};
 
@@ -221,4 +223,68 @@ async fn an_object_in_the_other_mode_or_with_another_id_is_not_followed() {
 
     assert_eq!(world.advance().await, ["subscription 1 ignored:other_mode"]);
     assert_eq!(world.subscriptions().await.len(), 0);
+}
+
+/// The documents of `count` due events of a source, copied from that of one event. Their objects have the ids from 1 on.
+fn copies(of: &Document, source: &str, count: u128, due_at: Timestamp) -> Vec<Document> {
+    let copy = |nth: u128| {
+        let mut body: Value = serde_json::from_str(&of.body).unwrap();
+        body["source"] = json!(source);
+        body["key"] = json!(nth.to_string());
+        body["object"]["id"] =
+            if source == "stripe" { json!(format!("sub_{nth}")) } else { json!(nth.to_string()) };
+        body["resolved"] = body["object"].clone();
+        // The id is made of the source and the key.
+        let namespace = Uuid::from_u128(0x5f0c_6f9e_31d4_5b0c_9d57_6a52_0c4e_91b7);
+        let id = Uuid::new_v5(&namespace, format!("{source} event {nth}").as_bytes()).to_string();
+        let key = DocumentKey { id: id.parse().unwrap(), ..of.key.clone() };
+        Document { key, body: body.to_string().into(), due_at: Some(due_at), ..of.clone() }
+    };
+    (1..=count).map(copy).collect()
+}
+
+#[tokio::test]
+async fn an_event_does_not_wait_for_the_backlog_of_another_source() {
+    let world = World::new().await;
+    world.webhook("subscriptions", "1", Some(ADA)).await;
+    let one = world.documents("provider_event").await.remove(0);
+    let now = world.service.now();
+    let long_ago = now.saturating_sub(Duration::from_hours(1));
+    let mut backlog = copies(&one, "shop", 9_000, long_ago);
+    backlog.extend(copies(&one, "stripe", 1, now));
+    for some in backlog.chunks(1_000) {
+        let writes = some.iter().cloned().map(Record::from).collect();
+        world.store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+    }
+    world.api.set(ObjectKind::Subscription, &stripe_tea(Some(ADA)));
+
+    let mut calls = 0;
+    while world.subscriptions().await.is_empty() {
+        calls += 1;
+        assert!(calls <= 4, "the event waits behind the backlog");
+        // Meanwhile the other source has a few reads again.
+        world.clock.advance(Duration::from_secs(1));
+        world.providers.advance(1_000).await.unwrap();
+    }
+
+    assert!(world.api.fetches() < 100, "{}", world.api.fetches());
+}
+
+#[tokio::test]
+async fn what_is_tried_again_does_not_stand_before_new_events() {
+    let world = World::new().await;
+    for id in 1..=60 {
+        world.webhook("subscriptions", &id.to_string(), None).await;
+    }
+    // No object is found, so all events wait and are tried again after a minute.
+    while world.providers.advance(100).await.unwrap().more {}
+    world.clock.advance(Duration::from_mins(1));
+    while world.providers.advance(100).await.unwrap().more {}
+    world.clock.advance(Duration::from_mins(10));
+    world.api.set(ObjectKind::Subscription, &tea("0", "active"));
+    world.webhook("subscriptions", "0", Some(ADA)).await;
+
+    world.providers.advance(50).await.unwrap();
+
+    assert_eq!(world.subscriptions().await.len(), 1);
 }
