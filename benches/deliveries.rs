@@ -223,7 +223,7 @@ impl World {
 
     async fn endpoint(&self, url: &str) {
         let new = NewEndpoint { from: FirstEvent::Start, ..NewEndpoint::new(url.parse().unwrap()) };
-        self.webhooks.create(new, false).await.unwrap();
+        self.webhooks.create(new).await.unwrap();
         if self.plans.lock().unwrap().is_empty() {
             self.make_plans();
         }

@@ -2820,7 +2820,7 @@ export interface components {
          */
         EndpointUrl: string;
         /**
-         * @description The types of the events that are sent to the endpoint, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans, subscriptions and payments. `user.*` needs the scope `users:read`. Events of sessions and clients are never sent.
+         * @description The types of the events that are sent to the endpoint, such as `subscription.status_changed`, `subscription.*` (all events of subscriptions), `subscription.status_changed.expired` (only changes to the status `expired`), or `*` for all events of plans, subscriptions and payments. A delivery contains the whole record, so a client that makes an endpoint send also needs the scopes that read the records: `plan.*` needs `plans:read`, `subscription.*` `subscriptions:read`, `payment.*` `payments:read`, `user.*` `users:read`, and `*` the first three. Events of sessions and clients are never sent.
          * @example [
          *       "subscription.*",
          *       "payment.status_changed.failed"

@@ -156,7 +156,7 @@ async fn sent(service: &SubscriptionService) -> Vec<Value> {
     let webhooks = Webhooks::new(service.clone(), keys, receiver.clone());
     let new = NewEndpoint::new("https://a.example/".parse().unwrap());
     let from = subscription_core::webhooks::FirstEvent::Start;
-    webhooks.create(NewEndpoint { from, ..new }, true).await.unwrap();
+    webhooks.create(NewEndpoint { from, ..new }).await.unwrap();
     webhooks.sender().run(&Awake).await.unwrap();
     std::mem::take(&mut *receiver.0.lock().unwrap())
 }

@@ -135,7 +135,7 @@ async fn an_endpoint_from_now_gets_nothing_that_was_committed_before() {
     store.commit(told(700)).await.unwrap();
 
     let new = NewEndpoint::new("https://a.example/".parse().unwrap());
-    let endpoint = webhooks.create(new, true).await.unwrap().endpoint;
+    let endpoint = webhooks.create(new).await.unwrap().endpoint;
 
     assert_eq!((endpoint.cursor, endpoint.behind), (3_700, 0));
     store.commit(told(2_500)).await.unwrap();

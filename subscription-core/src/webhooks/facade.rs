@@ -1,8 +1,10 @@
 //! `Webhooks`: it manages the endpoints of a service and sends events to them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::counters::{AllCounters, SharedCounters};
+use crate::accounts::Scope;
 use crate::server_keys::ServerKeys;
 use crate::service::SubscriptionService;
 use crate::store::Store;
@@ -19,6 +21,8 @@ pub struct Webhooks {
     pub(super) transport: Arc<dyn Deliver>,
     pub(super) addresses: Arc<AddressRules>,
     pub(super) counters: SharedCounters,
+    /// The scopes of the caller; `None` if the caller may read all records.
+    pub(super) allowed: Option<Arc<BTreeSet<Scope>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -35,8 +39,16 @@ impl Webhooks {
             transport: Arc::new(transport),
             addresses: Arc::default(),
             counters: SharedCounters::default(),
+            allowed: None,
             clock: Arc::new(SystemClock),
         }
+    }
+
+    /// A clone for a caller who has only these scopes. Endpoints get whole records, so this clone makes no endpoint send
+    /// records that the caller may not read, and shows no secret of an endpoint that gets such records.
+    #[must_use]
+    pub fn within(&self, scopes: &BTreeSet<Scope>) -> Self {
+        Self { allowed: Some(Arc::new(scopes.clone())), ..self.clone() }
     }
 
     /// Sets the rules for the URLs of endpoints. A URL is checked when an endpoint is created with it or gets it by a

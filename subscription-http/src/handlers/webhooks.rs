@@ -38,8 +38,10 @@ pub(crate) static AREA: Area = Area::new(
     ),
 );
 
-fn webhooks(call: &Call) -> Result<&Webhooks, ApiError> {
-    call.state.webhooks.as_ref().ok_or_else(|| Refusal::RouteUnknown.into())
+/// The webhooks, within the scopes of the client.
+fn webhooks(call: &Call) -> Result<Webhooks, ApiError> {
+    let webhooks = call.state.webhooks.as_ref().ok_or(Refusal::RouteUnknown)?;
+    Ok(webhooks.within(&call.client()?.scopes))
 }
 
 fn may_read_users(call: &Call) -> Result<bool, ApiError> {
@@ -87,8 +89,7 @@ async fn create(call: Box<Call>) -> Result<Reply, ApiError> {
     let webhooks = webhooks(&call)?;
     let new = call.input(|json| NewEndpoint::from_json(json, webhooks.addresses()))?;
     let idempotency = call.idempotency()?;
-    let may_read_users = may_read_users(&call)?;
-    let created = webhooks.create_once(new, idempotency, may_read_users).await?;
+    let created = webhooks.create_once(new, idempotency).await?;
     let endpoint = &created.endpoint;
     if !created.replayed {
         note(&call, endpoint.id, "create", Some(&endpoint.url))?;
@@ -118,8 +119,7 @@ async fn update(call: Box<Call>) -> Result<Reply, ApiError> {
     let webhooks = webhooks(&call)?;
     let id = call.path("endpoint_id")?;
     let changes = call.input(|json| EndpointChanges::from_json(json, webhooks.addresses()))?;
-    let may_read_users = may_read_users(&call)?;
-    let update = |version| webhooks.update_if(id, version, changes.clone(), may_read_users);
+    let update = |version| webhooks.update_if(id, version, changes.clone());
     let endpoint = call.if_match(update).await?;
     note(&call, id, "update", Some(&endpoint.url))?;
     whole(&endpoint)

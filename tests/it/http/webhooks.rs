@@ -211,7 +211,7 @@ async fn events_of_users_are_for_clients_that_may_read_users() {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         async move { world.call(method, &path, &[("client-id", client)], body).await }
     };
-    let users = json!({ "url": URL, "types": ["plan.*", "user.created"] });
+    let users = json!({ "url": URL, "types": ["user.created"] });
 
     let refused = call("POST", ENDPOINTS.to_owned(), users.clone()).await;
 
@@ -230,6 +230,56 @@ async fn events_of_users_are_for_clients_that_may_read_users() {
     assert_eq!(shown["data"][0]["event"]["type"], "user.created");
     let public = world.call("GET", ENDPOINTS, &[("client-id", WEB)], "").await;
     assert_eq!(public.problem(), problem(403, "scope_missing"));
+}
+
+/// A delivery contains the whole record, so a client gets no more by an endpoint than by a request.
+#[tokio::test]
+async fn an_endpoint_sends_only_what_its_manager_may_read() {
+    let world = HttpWorld::new().await;
+    let cases = [
+        ("plan.*", &[Scope::PlansRead][..]),
+        ("subscription.status_changed.expired", &[Scope::SubscriptionsRead]),
+        ("payment.created", &[Scope::PaymentsRead]),
+        ("user.*", &[Scope::UsersRead]),
+        ("*", &[Scope::PlansRead, Scope::SubscriptionsRead, Scope::PaymentsRead]),
+    ];
+    for (nth, (types, scopes)) in cases.into_iter().enumerate() {
+        let body = json!({ "url": URL, "types": [types] });
+        let endpoint = world.made(ENDPOINTS, &body).await;
+        let path = path_of(&endpoint);
+        for missing in scopes.iter().map(Some).chain([None]) {
+            let may = |scope: Scope| {
+                scope == Scope::WebhooksWrite
+                    || (scopes.contains(&scope) && missing != Some(&scope))
+            };
+            let name = format!("hooks-{nth}-{}", missing.map_or("all", |it| it.as_str()));
+            let client = world.client(&name.replace(':', "-"), ClientKind::Confidential, may).await;
+            let call = async |method: &str, path: &str, body: &Value| {
+                let body = if body.is_null() { String::new() } else { body.to_string() };
+                world.call(method, path, &[("client-id", &client)], body).await
+            };
+            let tries = [
+                ("POST", ENDPOINTS.to_owned(), body.clone(), 201),
+                ("PUT", path.clone(), json!({ "url": "https://mine.example" }), 200),
+                ("PUT", path.clone(), json!({ "enabled": false }), 200),
+                ("PUT", path.clone(), json!({ "enabled": true }), 200),
+                ("POST", format!("{path}/rotate-secret"), json!({ "overlap_hours": 0 }), 200),
+                ("POST", format!("{path}/rewind"), json!({ "to": 0 }), 200),
+                ("POST", format!("{path}/resend"), json!({ "all": true }), 202),
+            ];
+            for (method, path, body, status) in tries {
+                let answer = call(method, &path, &body).await;
+                let is_free = missing.is_none() || body == json!({ "enabled": false });
+                if is_free {
+                    assert_eq!(answer.status, status, "{types} {method} {path} {body}");
+                } else {
+                    assert_eq!(answer.problem(), problem(403, "scope_missing"), "{types} {path}");
+                    let detail = text(&answer.json()["detail"]);
+                    assert!(detail.contains(missing.unwrap().as_str()), "{detail}");
+                }
+            }
+        }
+    }
 }
 
 /// Attack W9: pings, rewinds and resends.

@@ -3,6 +3,7 @@
 pub(crate) mod input;
 pub(crate) mod ping;
 pub(crate) mod resending;
+mod scopes;
 pub(crate) mod shown;
 pub(crate) mod upkeep;
 
@@ -13,9 +14,7 @@ use self::shown::ShownEndpoint;
 use self::upkeep::stored_endpoints;
 use super::delivery::signature::{check, current_secret, secret};
 use super::documents::{CreationRequest, Loaded, PARKED, REQUESTS};
-use crate::accounts::Scope;
-use crate::error::{Conflict, DependencyFailed, Error, Forbidden};
-use crate::events::TypePattern;
+use crate::error::{Conflict, DependencyFailed, Error};
 use crate::service::found;
 use crate::store::{
     ChangeSet, Delete, Document, DocumentFilter, DocumentKey, DocumentQuery, EventPage,
@@ -44,14 +43,9 @@ impl Webhooks {
     /// The largest number of endpoints.
     pub const ENDPOINTS_MAX: usize = 100;
 
-    /// Creates an endpoint. `may_read_users` says whether the caller may read users; only then events of users are
-    /// allowed.
-    pub async fn create(
-        &self,
-        new: NewEndpoint,
-        may_read_users: bool,
-    ) -> Result<EndpointWithSecret, Error> {
-        self.create_once(new, None, may_read_users).await
+    /// Creates an endpoint.
+    pub async fn create(&self, new: NewEndpoint) -> Result<EndpointWithSecret, Error> {
+        self.create_once(new, None).await
     }
 
     /// Creates an endpoint like [`Webhooks::create`], but once for each idempotency key: while the endpoint exists,
@@ -60,10 +54,9 @@ impl Webhooks {
         &self,
         new: NewEndpoint,
         idempotency: Option<Idempotency>,
-        may_read_users: bool,
     ) -> Result<EndpointWithSecret, Error> {
         new.check(&self.addresses)?;
-        expect_scope(&new.types, may_read_users)?;
+        self.expect_scopes(&new.types)?;
         let now = self.now();
         // Creations in this process run one at a time, so that each one counts the endpoints of the earlier ones.
         let _turn = match self.service.writer_queues().queue("webhook endpoints") {
@@ -141,6 +134,8 @@ impl Webhooks {
         }
         let loaded = self.load(made.endpoint).await?;
         let endpoint = &loaded.endpoint.body;
+        // The types may have been changed since the creation.
+        self.expect_scopes(&endpoint.types)?;
         let secret =
             current_secret(&self.keys, endpoint).filter(|_| endpoint.secret.generation == 1);
         let endpoint = self.show(loaded).await?;
@@ -165,7 +160,6 @@ impl Webhooks {
         id: EndpointId,
         if_version: Option<Version>,
         changes: EndpointChanges,
-        may_read_users: bool,
     ) -> Result<ShownEndpoint, Error> {
         changes.check(&self.addresses)?;
         let key = Endpoint::key(id)?;
@@ -178,8 +172,8 @@ impl Webhooks {
             if loaded.endpoint.body == before {
                 return self.show(loaded).await;
             }
-            if changes.url.is_some() || changes.types.is_some() {
-                expect_scope(&loaded.endpoint.body.types, may_read_users)?;
+            if changes.url.is_some() || changes.types.is_some() || changes.enabled == Some(true) {
+                self.expect_scopes(&loaded.endpoint.body.types)?;
             }
             loaded.endpoint.body.updated_at = now;
             let woken = if begins_anew { self.end_stall(&mut loaded, now).await? } else { vec![] };
@@ -227,6 +221,7 @@ impl Webhooks {
     ) -> Result<EndpointWithSecret, Error> {
         let attempt = || async {
             let mut loaded = self.load(id).await?;
+            self.expect_scopes(&loaded.endpoint.body.types)?;
             let now = self.now();
             let before = current_secret(&self.keys, &loaded.endpoint.body);
             let endpoint = &mut loaded.endpoint.body;
@@ -350,14 +345,6 @@ impl Endpoint {
 
 pub(super) fn delete(key: DocumentKey, version: Version) -> Delete {
     Delete { key: Key::Document(key), version }
-}
-
-/// Checks that a caller who subscribes to events of users may read users.
-fn expect_scope(types: &[TypePattern], may_read_users: bool) -> Result<(), Error> {
-    if may_read_users || !types.iter().any(TypePattern::is_of_accounts) {
-        return Ok(());
-    }
-    Err(Forbidden::ScopeMissing(Scope::UsersRead).into())
 }
 
 /// Checks that the feed has reached `sequence`, and that all events after it are still stored. Returns the sequence.

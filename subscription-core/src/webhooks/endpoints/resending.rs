@@ -28,6 +28,7 @@ impl Webhooks {
         };
         let attempt = || async {
             let mut loaded = self.load(id).await?;
+            self.expect_scopes(&loaded.endpoint.body.types)?;
             loaded.delivery.body.cursor = cursor;
             let mut deletes = Vec::new();
             for parked in self.parked_of(id).await? {
@@ -84,6 +85,7 @@ impl Webhooks {
     pub async fn resend(&self, id: EndpointId, resend: Resend) -> Result<ShownEndpoint, Error> {
         let attempt = || async {
             let mut loaded = self.load(id).await?;
+            self.expect_scopes(&loaded.endpoint.body.types)?;
             let parked = self.parked_of(id).await?;
             let writes = resent(id, parked, resend, self.now())?;
             self.write_loaded(&mut loaded, false, writes, Vec::new()).await?;

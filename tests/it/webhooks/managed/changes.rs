@@ -1,6 +1,7 @@
 //! Changing, listing and reading endpoints.
 
 use serde_json::json;
+use subscription_core::accounts::Scope;
 use subscription_core::store::PageLimit;
 use subscription_core::webhooks::{EndpointChanges, NewEndpoint};
 use subscription_core::{Error, ErrorKind, Version};
@@ -23,9 +24,8 @@ async fn a_change_is_made_to_the_version_that_was_read_and_wakes_the_sending_job
         description: Some("The other shop".into()),
         enabled: None,
     };
-    let update = |version: u64| {
-        world.webhooks.update_if(endpoint.id, Some(version.into()), changes.clone(), false)
-    };
+    let update =
+        |version: u64| world.webhooks.update_if(endpoint.id, Some(version.into()), changes.clone());
 
     let shown = update(1).await.unwrap();
 
@@ -52,11 +52,11 @@ async fn a_change_of_nothing_writes_nothing() {
     };
 
     for changes in [EndpointChanges::default(), same] {
-        let changed = world.webhooks.update_if(endpoint.id, None, changes, false).await.unwrap();
+        let changed = world.webhooks.update_if(endpoint.id, None, changes).await.unwrap();
         assert_eq!(changed, endpoint);
     }
     let bad = EndpointChanges { types: Some(Vec::new()), ..EndpointChanges::default() };
-    let refused = world.webhooks.update_if(endpoint.id, None, bad, false).await;
+    let refused = world.webhooks.update_if(endpoint.id, None, bad).await;
     assert_eq!(faults(refused), ["types too_short"]);
 }
 
@@ -64,7 +64,7 @@ async fn a_change_of_nothing_writes_nothing() {
 async fn who_may_not_read_users_cannot_send_their_events_elsewhere() {
     let world = WebhookWorld::new();
     let new = NewEndpoint { types: vec!["user.*".parse().unwrap()], ..new_endpoint() };
-    let id = world.webhooks.create(new, true).await.unwrap().endpoint.id;
+    let id = world.webhooks.create(new).await.unwrap().endpoint.id;
     let moved = EndpointChanges {
         url: Some("https://mine.example".parse().unwrap()),
         ..EndpointChanges::default()
@@ -74,11 +74,14 @@ async fn who_may_not_read_users_cannot_send_their_events_elsewhere() {
         ..EndpointChanges::default()
     };
 
+    let within = world.webhooks.within(&[Scope::WebhooksWrite].into());
     for changes in [moved, widened] {
-        let refused = world.webhooks.update_if(id, None, changes, false).await;
+        let refused = within.update_if(id, None, changes).await;
         assert_eq!(wrong(refused), (ErrorKind::Forbidden, "scope_missing"));
     }
-    assert!(world.webhooks.update_if(id, None, enabled(false), false).await.is_ok());
+    assert!(within.update_if(id, None, enabled(false)).await.is_ok());
+    let refused = within.update_if(id, None, enabled(true)).await;
+    assert_eq!(wrong(refused), (ErrorKind::Forbidden, "scope_missing"));
 }
 
 #[tokio::test]
@@ -97,7 +100,7 @@ async fn disabling_keeps_the_first_reason_and_enabling_ends_a_stall_and_makes_wh
             delivery["failing_since"] = json!(later);
         })
         .await;
-    let update = |changes| world.webhooks.update_if(id, None, changes, false);
+    let update = |changes| world.webhooks.update_if(id, None, changes);
     let stalled = update(EndpointChanges { description: Some("x".into()), ..Default::default() });
     let stalled = stalled.await.unwrap();
     assert_eq!((stalled.stalled_since, stalled.next_attempt_at), (Some(later), Some(later)));
@@ -160,7 +163,7 @@ async fn an_endpoint_that_does_not_exist_is_not_found_by_any_call() {
 
     let all = [
         wrong(webhooks.get(id).await),
-        wrong(webhooks.update_if(id, None, enabled(true), true).await),
+        wrong(webhooks.update_if(id, None, enabled(true)).await),
         wrong(webhooks.delete_if(id, None).await),
         wrong(webhooks.rotate_secret(id, Duration::ZERO).await),
         wrong(webhooks.ping(id).await),

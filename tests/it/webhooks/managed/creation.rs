@@ -1,5 +1,6 @@
 //! Creating endpoints: where they begin, how many there are, and idempotency keys.
 
+use subscription_core::accounts::Scope;
 use subscription_core::webhooks::{FirstEvent, NewEndpoint, Webhooks};
 use subscription_core::{Error, ErrorKind};
 use test_support::service_world::{faults, once, wrong};
@@ -13,7 +14,7 @@ async fn an_endpoint_begins_where_its_creator_says() {
     world.events(5).await;
     world.service.forget_events(2).await.unwrap();
     let from = async |from| {
-        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }, false).await;
+        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }).await;
         created.map(|created| (created.endpoint.cursor, created.endpoint.behind))
     };
 
@@ -32,7 +33,7 @@ async fn an_endpoint_of_a_feed_without_events_begins_at_the_first() {
     let world = WebhookWorld::new();
 
     for from in [FirstEvent::Now, FirstEvent::Start, FirstEvent::After(0)] {
-        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }, false).await;
+        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }).await;
         assert_eq!(created.unwrap().endpoint.cursor, 0, "{from:?}");
     }
 }
@@ -44,7 +45,7 @@ async fn the_faults_of_an_endpoint_that_is_built_in_code_are_found_too() {
     let url = "http://10.0.0.1".parse().unwrap();
 
     let new = NewEndpoint { url, types, description: "\n".into(), from: FirstEvent::Now };
-    let refused = world.webhooks.create(new, true).await;
+    let refused = world.webhooks.create(new).await;
 
     let expected =
         ["url not_allowed_value", "types[0] not_allowed_value", "description control_character"];
@@ -56,10 +57,11 @@ async fn events_of_users_need_the_scope_to_read_them() {
     let world = WebhookWorld::new();
     let new = NewEndpoint { types: vec!["user.created".parse().unwrap()], ..new_endpoint() };
 
-    let refused = world.webhooks.create(new.clone(), false).await;
+    let refused = world.webhooks.within(&[Scope::WebhooksWrite].into()).create(new.clone()).await;
 
     assert_eq!(wrong(refused), (ErrorKind::Forbidden, "scope_missing"));
-    assert!(world.webhooks.create(new, true).await.is_ok());
+    let within = world.webhooks.within(&[Scope::UsersRead].into());
+    assert!(within.create(new).await.is_ok());
 }
 
 /// A flood of endpoints of attack W9.
@@ -70,7 +72,7 @@ async fn there_are_100_endpoints_at_most_however_many_are_created_at_once() {
     let mut tasks = JoinSet::new();
     for _ in 0..130 {
         let webhooks = world.webhooks.clone();
-        tasks.spawn(async move { webhooks.create(new_endpoint(), false).await });
+        tasks.spawn(async move { webhooks.create(new_endpoint()).await });
     }
     let created = tasks.join_all().await;
 
@@ -81,15 +83,14 @@ async fn there_are_100_endpoints_at_most_however_many_are_created_at_once() {
     }
     let id = created[0].as_ref().unwrap().endpoint.id;
     world.webhooks.delete_if(id, None).await.unwrap();
-    assert!(world.webhooks.create(new_endpoint(), false).await.is_ok());
+    assert!(world.webhooks.create(new_endpoint()).await.is_ok());
 }
 
 #[tokio::test]
 async fn a_second_request_with_the_same_key_returns_the_endpoint_and_its_secret() {
     let world = WebhookWorld::new();
-    let create = |new: NewEndpoint, client, key| {
-        world.webhooks.create_once(new, Some(once(client, key)), false)
-    };
+    let create =
+        |new: NewEndpoint, client, key| world.webhooks.create_once(new, Some(once(client, key)));
     let first = create(new_endpoint(), "shop", "k").await.unwrap();
 
     let again = create(new_endpoint(), "shop", "k").await.unwrap();
@@ -109,7 +110,7 @@ async fn a_second_request_with_the_same_key_returns_the_endpoint_and_its_secret(
 async fn a_repeated_creation_has_no_secret_once_it_was_rotated_and_creates_anew_once_it_is_deleted()
 {
     let world = WebhookWorld::new();
-    let create = || world.webhooks.create_once(new_endpoint(), Some(once("shop", "k")), false);
+    let create = || world.webhooks.create_once(new_endpoint(), Some(once("shop", "k")));
     let first = create().await.unwrap();
     let id = first.endpoint.id;
     world.webhooks.rotate_secret(id, std::time::Duration::ZERO).await.unwrap();
@@ -135,7 +136,7 @@ async fn of_many_creations_with_one_key_at_the_same_time_one_is_made() {
     for nth in 0..10 {
         let webhooks = if nth % 2 == 0 { &world.webhooks } else { &other.webhooks }.clone();
         let idempotency = Some(once("shop", "k"));
-        tasks.spawn(async move { webhooks.create_once(new_endpoint(), idempotency, false).await });
+        tasks.spawn(async move { webhooks.create_once(new_endpoint(), idempotency).await });
     }
     let created: Vec<_> = tasks.join_all().await.into_iter().map(Result::unwrap).collect();
 

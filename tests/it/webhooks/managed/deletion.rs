@@ -65,7 +65,7 @@ async fn every_change_decides_again_when_the_sending_job_has_committed_first() {
     let loses = || store.spy.0.store(5, Ordering::SeqCst);
 
     loses();
-    webhooks.update_if(id, None, off, false).await.unwrap();
+    webhooks.update_if(id, None, off).await.unwrap();
     loses();
     webhooks.rotate_secret(id, Duration::ZERO).await.unwrap();
     loses();

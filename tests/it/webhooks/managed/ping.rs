@@ -70,7 +70,7 @@ async fn an_endpoint_that_is_disabled_can_be_pinged_and_stays_so() {
     let world = WebhookWorld::new();
     let id = world.endpoint().await.endpoint.id;
     let off = EndpointChanges { enabled: Some(false), ..EndpointChanges::default() };
-    world.webhooks.update_if(id, None, off, false).await.unwrap();
+    world.webhooks.update_if(id, None, off).await.unwrap();
 
     let pinged = world.webhooks.ping(id).await.unwrap();
 

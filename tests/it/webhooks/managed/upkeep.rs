@@ -15,13 +15,13 @@ async fn events_are_kept_from_the_lowest_cursor_of_an_enabled_endpoint_on() {
     assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), None);
     let mut ids = Vec::new();
     for from in [FirstEvent::After(1), FirstEvent::Now, FirstEvent::After(3)] {
-        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }, false).await;
+        let created = world.webhooks.create(NewEndpoint { from, ..new_endpoint() }).await;
         ids.push(created.unwrap().endpoint.id);
     }
     assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), Some(1));
 
     let off = EndpointChanges { enabled: Some(false), ..EndpointChanges::default() };
-    world.webhooks.update_if(ids[0], None, off, false).await.unwrap();
+    world.webhooks.update_if(ids[0], None, off).await.unwrap();
 
     assert_eq!(world.webhooks.lowest_cursor().await.unwrap(), Some(3));
 }

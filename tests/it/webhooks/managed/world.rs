@@ -84,7 +84,7 @@ impl WebhookWorld {
     }
 
     pub(crate) async fn endpoint(&self) -> EndpointWithSecret {
-        self.webhooks.create(new_endpoint(), true).await.unwrap()
+        self.webhooks.create(new_endpoint()).await.unwrap()
     }
 
     /// Writes this number of events, each of a plan of its own, a minute after each other.

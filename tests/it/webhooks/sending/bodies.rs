@@ -22,7 +22,7 @@ use crate::auth::world::{SERVER_KEY, server_key};
 async fn a_delivery_has_the_event_and_its_record_as_it_is_then_and_is_signed() {
     let mut world = SendingWorld::new();
     let new = NewEndpoint::new(of_url("https://a.example/in?key=1"));
-    let created = world.webhooks.create(new, false).await.unwrap();
+    let created = world.webhooks.create(new).await.unwrap();
     let plan = world.plan("pro").await;
     let plan = world.change(&plan).await;
 
@@ -103,7 +103,7 @@ async fn a_user_is_sent_without_personal_data_and_an_actor_never_is() {
     let types = vec!["user.*".parse().unwrap(), "plan.*".parse().unwrap()];
     let from = FirstEvent::Start;
     let new = NewEndpoint { types, from, ..NewEndpoint::new(of_url("https://a.example/")) };
-    world.webhooks.create(new, true).await.unwrap();
+    world.webhooks.create(new).await.unwrap();
     let (now, id) = (world.now(), UserId::new(world.now(), &SystemRandomness).unwrap());
     let identity = IdentityKey { issuer: of("https://issuer.example"), subject: of("person-7") };
     let (email, version) = (of("ann@people.example"), Version::FIRST);
@@ -138,7 +138,7 @@ async fn a_user_is_sent_without_personal_data_and_an_actor_never_is() {
 async fn after_a_rotation_both_secrets_sign_until_the_older_one_ends() {
     let mut world = SendingWorld::new();
     let new = NewEndpoint::new(of_url("https://a.example/"));
-    let created = world.webhooks.create(new, false).await.unwrap();
+    let created = world.webhooks.create(new).await.unwrap();
     let (id, old) = (created.endpoint.id, created.secret.unwrap());
     world.plans(1).await;
     world.run().await;
@@ -170,7 +170,7 @@ async fn only_the_types_of_an_endpoint_are_sent() {
     let id = world.endpoint("https://a.example/").await;
     let types = Some(vec!["plan.updated".parse().unwrap()]);
     let changes = EndpointChanges { types, ..EndpointChanges::default() };
-    world.webhooks.update_if(id, None, changes, false).await.unwrap();
+    world.webhooks.update_if(id, None, changes).await.unwrap();
     let plan = world.plan("pro").await;
     world.change(&plan).await;
 

@@ -9,7 +9,7 @@ use crate::auth::world::server_key;
 
 async fn enable(world: &SendingWorld, id: EndpointId, enabled: bool) {
     let changes = EndpointChanges { enabled: Some(enabled), ..EndpointChanges::default() };
-    world.webhooks.update_if(id, None, changes, false).await.unwrap();
+    world.webhooks.update_if(id, None, changes).await.unwrap();
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn an_endpoint_that_gets_another_url_is_no_longer_stalled() {
     world.receivers.take();
     world.receivers.answer(DeliveryResult::answered(200));
 
-    world.webhooks.update_if(id, None, url("https://b.example/"), false).await.unwrap();
+    world.webhooks.update_if(id, None, url("https://b.example/")).await.unwrap();
     world.run().await;
 
     let sent = world.receivers.take_all();

@@ -69,7 +69,7 @@ async fn a_cursor_that_passes_only_unwanted_events_is_written_after_an_hour() {
     let mut world = SendingWorld::new();
     let types = vec!["payment.*".parse().unwrap()];
     let new = NewEndpoint::new("https://a.example/".parse().unwrap());
-    let created = world.webhooks.create(NewEndpoint { types, ..new }, false).await.unwrap();
+    let created = world.webhooks.create(NewEndpoint { types, ..new }).await.unwrap();
     world.run().await;
     world.plans(50).await;
     world.store.spy.take();

@@ -234,7 +234,7 @@ async fn an_endpoint_without_a_success_for_five_days_is_disabled_and_continues_w
     world.receivers.take();
     world.receivers.answer(DeliveryResult::answered(200));
     let changes = EndpointChanges { enabled: Some(true), ..EndpointChanges::default() };
-    world.webhooks.update_if(id, None, changes, false).await.unwrap();
+    world.webhooks.update_if(id, None, changes).await.unwrap();
     world.run().await;
 
     let mut sent = world.receivers.take();

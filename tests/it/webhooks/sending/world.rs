@@ -196,7 +196,7 @@ impl SendingWorld {
     /// An endpoint for all events from the start of the feed.
     pub(crate) async fn endpoint(&self, url: &str) -> EndpointId {
         let new = NewEndpoint { from: FirstEvent::Start, ..NewEndpoint::new(url.parse().unwrap()) };
-        self.webhooks.create(new, true).await.unwrap().endpoint.id
+        self.webhooks.create(new).await.unwrap().endpoint.id
     }
 
     /// Makes plans, with an event each; the sequence of the last event.

@@ -299,7 +299,7 @@ impl WebhookSimulation {
         let from = if self.rng.percent(50) { FirstEvent::Now } else { FirstEvent::Start };
         let url = format!("https://{host}/in").parse().unwrap();
         let new = NewEndpoint { types: types.clone(), from, ..NewEndpoint::new(url) };
-        let made = self.manager.webhooks.create(new, true).await.unwrap().endpoint;
+        let made = self.manager.webhooks.create(new).await.unwrap().endpoint;
         let receiver = Receiver::new(made.id, types, made.cursor);
         lock(&self.common.receivers).by_host.insert(host.clone(), receiver);
         self.standings.insert(made.id, Standing::default());
@@ -322,11 +322,11 @@ impl WebhookSimulation {
                 "deleted"
             }
             1 => {
-                webhooks.update_if(id, None, changes(Some(false)), true).await.unwrap();
+                webhooks.update_if(id, None, changes(Some(false))).await.unwrap();
                 "disabled"
             }
             2..5 => {
-                webhooks.update_if(id, None, changes(Some(true)), true).await.unwrap();
+                webhooks.update_if(id, None, changes(Some(true))).await.unwrap();
                 "enabled"
             }
             5 => {
@@ -488,7 +488,7 @@ impl WebhookSimulation {
         }
         for id in self.standings.keys().copied().collect::<Vec<_>>() {
             let enabled = EndpointChanges { enabled: Some(true), ..EndpointChanges::default() };
-            self.manager.webhooks.update_if(id, None, enabled, true).await.unwrap();
+            self.manager.webhooks.update_if(id, None, enabled).await.unwrap();
         }
         for _ in 0..RUNS_MAX {
             let next_at = self.run_to_the_end(0);
