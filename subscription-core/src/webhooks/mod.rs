@@ -27,7 +27,7 @@ pub use endpoints::EndpointWithSecret;
 pub use endpoints::input::{EndpointChanges, FirstEvent, NewEndpoint, Resend, Rewind, Rotation};
 pub use endpoints::ping::Ping;
 pub use endpoints::shown::{ListedParked, ShownAttempt, ShownEndpoint};
-pub use endpoints::upkeep::{disable_imported, server_keys_named};
+pub use endpoints::upkeep::{check_imported, disable_imported, server_keys_named};
 pub use facade::Webhooks;
 pub use ipnet::IpNet;
 pub use sending::breaker::{Breaker, BreakerDecision, PARKED_MAX};

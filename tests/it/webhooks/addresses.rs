@@ -6,11 +6,12 @@ use subscription_core::webhooks::{AddressRules, BadUrl, IpNet};
 use subscription_core::{FaultCode, InvalidValue};
 
 /// The first and the last address of each blocked network of IPv4.
-const BLOCKED_IPV4: [(&str, &str); 15] = [
+const BLOCKED_IPV4: [(&str, &str); 16] = [
     ("0.0.0.0", "0.255.255.255"),
     ("10.0.0.0", "10.255.255.255"),
     ("100.64.0.0", "100.127.255.255"),
     ("127.0.0.0", "127.255.255.255"),
+    ("168.63.129.16", "168.63.129.16"),
     ("169.254.0.0", "169.254.255.255"),
     ("172.16.0.0", "172.31.255.255"),
     ("192.0.0.0", "192.0.0.255"),

@@ -8,7 +8,7 @@ use super::statement::Statement;
 use super::table::{Table, key_values, placeholders, values};
 use super::value::{Columns as _, Value};
 use crate::events::Event;
-use crate::store::{ChangeSet, Guard, Key, Record, StoreError, UniqueValue};
+use crate::store::{ChangeSet, Collection, Guard, Key, Record, StoreError, UniqueValue};
 use crate::values::Version;
 
 /// The reason why a change set was not committed.
@@ -209,6 +209,9 @@ async fn write_events<C: SqlConnection>(
     }
     Ok(())
 }
+
+/// The collection of the document with the sequence of the last deleted event.
+pub(in crate::store) const FEED: Collection = Collection::named("feed");
 
 /// The sequence of the last deleted event, in SQL; 0 if no event was deleted.
 ///

@@ -9,7 +9,7 @@
 //! [`PostgresStore`]: postgres::PostgresStore
 
 mod access;
-mod commit;
+pub(in crate::store) mod commit;
 mod dialect;
 pub(crate) mod error;
 mod field;

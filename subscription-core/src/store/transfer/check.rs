@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 
 use super::error::FileFaults;
 use crate::events::RecordedEvent;
+use crate::store::sql::commit::FEED;
 use crate::store::{Document, IdempotencyResult, Operation, Record};
 use crate::subscriptions::{Subscription, SubscriptionStatus};
 use crate::values::{Faults, PlanId, UserId, Version};
@@ -98,6 +99,13 @@ impl Check {
                     self.faults.push(line, format!("body must have at most {most} bytes"));
                 } else if serde_json::from_str::<IgnoredAny>(&document.body).is_err() {
                     self.faults.push(line, "body must be JSON");
+                }
+                if document.key.collection == FEED {
+                    let deleted = document.body.parse().ok();
+                    if deleted.is_none_or(|deleted: u64| deleted > self.feed) {
+                        let fault = "body must be a sequence up to the number feed in line 1";
+                        self.faults.push(line, fault);
+                    }
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::values::{FaultCode, InvalidValue};
 use crate::with_fields;
 
 /// The networks to which no delivery is sent: private, loopback, documentation, multicast and reserved networks of
-/// IPv4; all of IPv6 outside of `2000::/3`, and the networks within `2000::/3` for special purposes, documentation and
+/// IPv4, and the address of a cloud's own services; all of IPv6 outside of `2000::/3`, and the networks within `2000::/3` for special purposes, documentation and
 /// 6to4.
 static BLOCKED: LazyLock<Result<Vec<IpNet>, AddrParseError>> = LazyLock::new(|| {
     let networks = [
@@ -22,6 +22,8 @@ static BLOCKED: LazyLock<Result<Vec<IpNet>, AddrParseError>> = LazyLock::new(|| 
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
+        // The platform of Azure answers at this public address, for the machine that asks.
+        "168.63.129.16/32",
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",

@@ -13,7 +13,7 @@ use crate::values::text::checked;
 use crate::values::{
     Bounded, Fault, FaultCode, Faults, Fields, InputError, InvalidValue, Timestamp,
 };
-use crate::webhooks::AddressRules;
+use crate::webhooks::{AddressRules, Endpoint};
 
 /// The maximum number of event types of an endpoint.
 const TYPES_MAX: usize = 50;
@@ -136,6 +136,26 @@ impl EndpointChanges {
         let types = self.types.as_deref();
         let description = self.description.as_deref();
         check(addresses, self.url.as_ref(), types, description)
+    }
+}
+
+impl Endpoint {
+    /// Checks the fields that a caller sets.
+    pub(super) fn check(&self, addresses: Option<&AddressRules>) -> Result<(), Faults> {
+        let Some(addresses) = addresses else {
+            return check(
+                &AddressRules::default(),
+                None,
+                Some(&self.types),
+                Some(&self.description),
+            );
+        };
+        let url = addresses.read(&self.url).map_err(|refused| {
+            let mut faults = Faults::default();
+            faults.push(InvalidValue::from(refused).at("url"));
+            faults
+        })?;
+        check(addresses, Some(&url), Some(&self.types), Some(&self.description))
     }
 }
 

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use crate::error::Error;
 use crate::service::SubscriptionService;
 use crate::store::{Document, DocumentFilter, DocumentQuery, Store, StoreError, Stored};
+use crate::values::FaultCode;
 use crate::values::Timestamp;
-use crate::webhooks::documents::ENDPOINTS;
-use crate::webhooks::{Delivery, Disabled, DisabledReason, Endpoint, Webhooks};
+use crate::webhooks::documents::{CreationRequest, DELIVERIES, ENDPOINTS, PARKED, REQUESTS};
+use crate::webhooks::{
+    AddressRules, Delivery, Disabled, DisabledReason, Endpoint, Parked, Webhooks,
+};
 
 impl Webhooks {
     /// The lowest cursor of all enabled endpoints: events after it may still have to be sent. `None` if no endpoint is
@@ -52,6 +55,30 @@ pub fn disable_imported(document: &Document, now: Timestamp) -> Result<Option<Do
     endpoint.disabled = Some(Disabled { reason: DisabledReason::Imported, at: now });
     let disabled = endpoint.document(document.version)?;
     Ok(Some(Document { version: document.version, ..disabled }))
+}
+
+/// Checks a document of an import: a document of webhooks must be readable, and the fields of an endpoint must be such
+/// as a caller may set, with these rules for its URL. Without rules, the network of the URL is not checked.
+pub fn check_imported(document: &Document, addresses: Option<&AddressRules>) -> Result<(), Error> {
+    let collection = &document.key.collection;
+    if *collection == ENDPOINTS {
+        let endpoint: Endpoint = Stored::read(document)?.body;
+        if Endpoint::key(endpoint.id)? != document.key {
+            return Err(Error::invalid(
+                FaultCode::NotAllowedValue,
+                "must be the id of the document",
+                "id",
+            ));
+        }
+        endpoint.check(addresses)?;
+    } else if *collection == DELIVERIES {
+        Stored::<Delivery>::read(document)?;
+    } else if *collection == PARKED {
+        Stored::<Parked>::read(document)?;
+    } else if *collection == REQUESTS {
+        Stored::<CreationRequest>::read(document)?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn stored_endpoints(

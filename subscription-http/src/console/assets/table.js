@@ -113,9 +113,11 @@ export function section(title, ...children) {
     return el("section", { "aria-labelledby": heading?.id }, heading, ...children);
 }
 
-// A cell of a file (RFC 4180). Spreadsheets run a text that begins like a formula, so it gets a `'`; numbers do not.
+// A cell of a file (RFC 4180). Spreadsheets run a text that begins like a formula, so it gets a `'`; numbers do not. Where the
+// separator of lists is `;`, a spreadsheet also begins a cell after each `;` and line break of the text.
 export function cell(value) {
     let text = String(value ?? "");
+    text = text.replace(/([;\r\n][\s\u200b]*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g, "$1'");
     if (/^[\s\u200b]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
     return /[",;\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

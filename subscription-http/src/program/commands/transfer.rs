@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use subscription_core::store::Document;
 use subscription_core::store::transfer::{ImportOptions, Progress};
-use subscription_core::webhooks::disable_imported;
-use subscription_core::{Error, Timestamp};
+use subscription_core::store::{Document, StoreError};
+use subscription_core::webhooks::{self, disable_imported};
+use subscription_core::{Error, Timestamp, providers};
 use tokio::io::{AsyncWriteExt as _, BufReader, BufWriter};
 
 use super::billing_pause;
@@ -103,6 +103,7 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     let bar = bar(Some(bytes));
     let now = opened.clock().now();
     let pause = billing_pause::document("import", now)?;
+    let addresses = settings.webhook_settings()?.map(|webhooks| webhooks.addresses);
     let mut changed = Changed::default();
     let mut options = ImportOptions::default();
     if settings.users == Users::Any {
@@ -110,8 +111,16 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     }
     if !as_is {
         options = options.add_document(pause.clone());
-        options = options.edit_documents(|document| changed.edit(document, &pause, now));
     }
+    options = options.edit_documents(|document| {
+        // A document that this server could not read would stop the work of its part on all others.
+        webhooks::check_imported(&document, addresses.as_ref()).map_err(fault)?;
+        providers::check_imported(&document).map_err(fault)?;
+        if as_is {
+            return Ok(Some(document));
+        }
+        changed.edit(document, &pause, now).map_err(fault)
+    });
     let progress = |progress: Progress| {
         bar.set_position(progress.bytes);
         bar.set_message(progress.kind);
@@ -137,6 +146,14 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
     }
     print("billing is paused: check the records, then run subscription-http billing resume");
     Ok(())
+}
+
+/// The fault of a document that cannot be imported.
+fn fault(error: Error) -> String {
+    match error {
+        Error::Store(StoreError::Damaged(cause)) => format!("body cannot be read: {cause}"),
+        other => Failure::from(other).to_string(),
+    }
 }
 
 /// The changes that an import made to documents.
