@@ -192,7 +192,16 @@ impl Commits {
 
     /// The rows of a statement, and how long it took.
     async fn fetch(&self, statement: Bound) -> Result<(Vec<PgRow>, Duration), sqlx::Error> {
-        self.pool.lend_timed(1, async |connection| statement.rows(connection).await).await
+        let work = async |connection: &mut PgConnection| {
+            let rows = statement.rows(connection).await;
+            if rows.as_ref().is_err_and(|error| error.as_database_error().is_some()) {
+                // PostgreSQL reports an error before it releases the locks of the statement. The next statement, over
+                // another connection, would take them for those of somebody else.
+                connection.ping().await.ok();
+            }
+            rows
+        };
+        self.pool.lend_timed(1, work).await
     }
 
     async fn commit_transaction(&self, changes: &ChangeSet, locked: Locked) -> Result<(), Refusal> {
