@@ -82,9 +82,10 @@ impl Document {
     /// Names this document as one whose body cannot be read.
     pub(crate) fn damaged(&self, error: &StoreError) -> DamagedRecord {
         let key = Key::Document(self.key.clone());
-        match error {
-            StoreError::Damaged(cause) => DamagedRecord::of(&key, cause),
-            other => DamagedRecord::of(&key, other),
+        if let StoreError::Damaged(cause) = error {
+            DamagedRecord::of(&key, cause)
+        } else {
+            DamagedRecord::of(&key, error)
         }
     }
 

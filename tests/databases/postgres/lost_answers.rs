@@ -71,8 +71,8 @@ impl World {
     }
 
     async fn change(&self, of: &Subscription) -> Result<Arc<Subscription>, Error> {
-        let mut changes = SubscriptionChanges::default();
-        changes.metadata = Metadata::new([("note", MARK), ("changed", "yes")]).unwrap().into();
+        let metadata = Metadata::new([("note", MARK), ("changed", "yes")]).unwrap().into();
+        let changes = SubscriptionChanges { metadata, ..SubscriptionChanges::default() };
         self.service.update_subscription_if(of.id, of.version, changes).await
     }
 
@@ -109,7 +109,7 @@ fn is_unavailable<T>(outcome: &Result<T, Error>) -> bool {
     outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable)
 }
 
-/// As PgBouncer and other poolers report that they lost the server.
+/// As `PgBouncer` and other poolers report that they lost the server.
 async fn a_commit_whose_connection_a_pooler_lost_is_not_repeated() {
     let cases = [
         ("FATAL", "08P01"),

@@ -102,7 +102,7 @@ async fn refusals(store: &impl Movable) {
     let bad = refused(&file.replacen("\"tier\":", "\"tier\":99999", 1)).await;
     assert_first(&bad, "line 2: ");
     let altered = file.replacen("user-1@example.com", "user-0@example.com", 1);
-    let altered = altered.replacen("User-1@Example.com", "User-0@Example.com", 1);
+    let altered = altered.replacen("User-1@example.com", "User-0@example.com", 1);
     let differs = "the file was changed: its SHA-256 differs";
     assert_eq!(faults(&refused(&altered).await), [format!("line {}: {differs}", end + 1)]);
     let more = refused(&format!("{file}{{}}\n")).await;

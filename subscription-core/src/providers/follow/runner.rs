@@ -257,9 +257,9 @@ impl Providers {
     ) -> Result<(), Error> {
         let damaged = document.damaged(error);
         tracing::error!(id = damaged.id, cause = damaged.cause, "a provider event cannot be read");
-        let due_at = Some(now.saturating_add(SET_ASIDE));
         let version = document.version.next();
-        let later = Document { due_at, version, ..document.clone() };
+        let due_at = Some(now.saturating_add(SET_ASIDE));
+        let later = Document { version, due_at, ..document.clone() };
         match self.store().commit(ChangeSet::writing(later)).await {
             Ok(()) | Err(StoreError::Conflict(_)) => Ok(()),
             Err(error) => Err(error.into()),

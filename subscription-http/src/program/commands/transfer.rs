@@ -150,10 +150,10 @@ pub(crate) async fn import(settings: &Settings, path: &Path, as_is: bool) -> Res
 
 /// The fault of a document that cannot be imported.
 fn fault(error: Error) -> String {
-    match error {
-        Error::Store(StoreError::Damaged(cause)) => format!("body cannot be read: {cause}"),
-        other => Failure::from(other).to_string(),
+    if let Error::Store(StoreError::Damaged(cause)) = error {
+        return format!("body cannot be read: {cause}");
     }
+    Failure::from(error).to_string()
 }
 
 /// The changes that an import made to documents.

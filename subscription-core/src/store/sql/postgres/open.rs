@@ -263,7 +263,8 @@ impl PostgresMigration {
         let migrated = migrations::run(&self.migrations, &mut connection).await;
         connection.close().await.ok();
         migrated.map_err(|error| {
-            let may_pass = cause(&error).is_some_and(|it| is_lost::<PgConnection>(it) || is_transient(it));
+            let may_pass =
+                cause(&error).is_some_and(|it| is_lost::<PgConnection>(it) || is_transient(it));
             if may_pass {
                 OpenError::Database(error.into())
             } else {
