@@ -83,6 +83,7 @@ fn what_is_under_way_at_a_stop_is_finished_postgres() {
 fn what_is_under_way_at_a_stop_is_finished(database: &Database) {
     let folder = folder();
     let server = Running::start(&folder, &database.url(), &[]);
+    until("it is ready", || server.status("/health/ready") == 200);
     let plan = json!({ "name": "Late", "slug": "late", "price": 1, "billing_cycle": "monthly" });
     let request = Request::post("/subscription-plans", &plan.to_string());
     let request = request.header("expect", "100-continue");
