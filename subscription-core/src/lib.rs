@@ -170,8 +170,8 @@ pub use plans::{
 #[cfg(any(feature = "auth", feature = "webhooks"))]
 pub use server_keys::{BadKey, ServerKeys};
 pub use service::{
-    CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, OtherPayments, Pause,
-    PaymentReport, PaymentRequest, ReportOutcome, RuleDecision, Rules, ServiceBuilder, Step,
+    Acted, CallerRules, CheckoutLink, Created, Entitlement, Grant, OneLivePer, OtherPayments,
+    Pause, PaymentReport, PaymentRequest, ReportOutcome, RuleDecision, Rules, ServiceBuilder, Step,
     StepKind, SubscriptionService,
 };
 #[doc(hidden)]

@@ -34,6 +34,7 @@ pub use self::rules::{
     CallerRules, OtherPayments, PaymentReport, PaymentRequest, ReportOutcome, RuleDecision, Rules,
     Step, StepKind,
 };
+pub use self::verbs::Acted;
 use crate::error::{Conflict, Error};
 use crate::events::{Actor, Change, Event, RecordedEvent, Subject};
 use crate::store::{

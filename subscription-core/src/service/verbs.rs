@@ -1,6 +1,8 @@
 //! Cancelling, pausing and resuming subscriptions.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde::Serialize;
 
@@ -17,6 +19,21 @@ use crate::values::{SubscriptionId, Timestamp, UserId, Version};
 struct Request {
     id: SubscriptionId,
     action: Action,
+}
+
+/// A subscription after a verb of its user.
+#[derive(Debug, Clone)]
+pub struct Acted {
+    /// The subscription as it is now.
+    pub record: Arc<Subscription>,
+    /// False if the verb changed nothing: for example, it had been applied before.
+    pub is_changed: bool,
+}
+
+/// The result of a verb, and whether it changed the subscription.
+struct Applied {
+    created: Created<Subscription>,
+    is_changed: bool,
 }
 
 /// # Verbs
@@ -54,17 +71,18 @@ impl SubscriptionService {
         action: Action,
         idempotency: impl Into<Option<Idempotency>> + Send,
     ) -> Result<Created<Subscription>, Error> {
-        self.apply_action(id, None, version.into(), action, idempotency.into()).await
+        Ok(self.apply_action(id, None, version.into(), action, idempotency.into()).await?.created)
     }
 
-    /// Applies a verb to a subscription of this user.
+    /// Applies a verb to a subscription of this user, and says whether it changed something.
     pub async fn act_of(
         &self,
         user_id: UserId,
         id: SubscriptionId,
         action: Action,
-    ) -> Result<Arc<Subscription>, Error> {
-        Ok(self.apply_action(id, Some(user_id), None, action, None).await?.record)
+    ) -> Result<Acted, Error> {
+        let applied = self.apply_action(id, Some(user_id), None, action, None).await?;
+        Ok(Acted { record: applied.created.record, is_changed: applied.is_changed })
     }
 
     /// True if the verb can be applied to the subscription now, and changes it.
@@ -79,8 +97,10 @@ impl SubscriptionService {
         version: Option<Version>,
         action: Action,
         idempotency: Option<Idempotency>,
-    ) -> Result<Created<Subscription>, Error> {
+    ) -> Result<Applied, Error> {
         let request = Request { id, action };
+        // Of several decisions the last one counts: those before it met a conflict.
+        let is_changed = &AtomicBool::new(false);
         let decide = |current: Arc<Subscription>, now| async move {
             let is_theirs = owner.is_none_or(|owner| owner == current.user_id);
             let current = found(Ok(is_theirs.then_some(current)), "subscription", id)?;
@@ -90,9 +110,11 @@ impl SubscriptionService {
                 self.without_due_steps(&current, now).await?;
             }
             let outcome = self.rules().act(&current, action, now)?;
+            is_changed.store(outcome.is_some(), Relaxed);
             Ok(outcome.map(|outcome| (outcome, ChangeSet::default())))
         };
-        self.apply(id, version, &request, idempotency, decide).await
+        let created = self.apply(id, version, &request, idempotency, decide).await?;
+        Ok(Applied { created, is_changed: is_changed.load(Relaxed) })
     }
 
     /// Changes a subscription as `decide` says, if it is still at `version` (`None`: at any version), and only once for

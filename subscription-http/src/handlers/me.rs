@@ -153,13 +153,9 @@ async fn change_plan(call: Box<Call>) -> Result<Reply, ApiError> {
 /// Applies an action to a subscription of the caller.
 async fn act(call: &Call, action: Action) -> Result<Reply, ApiError> {
     call.input(NoInput::from_json)?;
-    let id = call.path("id")?;
-    // An error is ignored here, so that another user's subscription takes as many reads as one that does not exist.
-    let before = call.service.subscription(id).await.ok().map(|before| before.version);
-    let changed = own(call.service.act_of(call.person()?, id, action).await)?;
-    let is_unchanged = Some(changed.version) == before;
-    let shown = shown(call, changed).await?.ok_or(Refusal::NotFound)?;
-    Ok(Reply::ok(&shown)?.unchanged(is_unchanged))
+    let acted = own(call.service.act_of(call.person()?, call.path("id")?, action).await)?;
+    let shown = shown(call, acted.record).await?.ok_or(Refusal::NotFound)?;
+    Ok(Reply::ok(&shown)?.unchanged(!acted.is_changed))
 }
 
 /// The result for a record of the caller. The error for another user's record has the same bytes as the error for a

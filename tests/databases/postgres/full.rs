@@ -19,8 +19,11 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// The disk has the tables and the temporary files, as most databases have them, but not the log.
 async fn a_full_disk_is_told_to_who_asks_whether_the_store_takes_writes() {
-    let disk = SmallDisk::mount("16m").unwrap();
     let cluster = Cluster::start(false).unwrap();
+    // The user of the server reaches this folder, and need not reach those of the other tests.
+    let folder = cluster.folder().join("small");
+    fs::create_dir(&folder).unwrap();
+    let disk = SmallDisk::mount_at(folder, "16m").unwrap();
     let mut operator = PgConnection::connect(&cluster.url()).await.unwrap();
     let space = disk.0.join("space").display().to_string();
     for step in [

@@ -39,8 +39,12 @@ pub(crate) fn can_mount() -> bool {
 
 impl SmallDisk {
     /// A disk of this size, which every user may write.
-    pub(crate) fn mount(size: &str) -> Option<Self> {
-        let folder = folder();
+    fn mount(size: &str) -> Option<Self> {
+        Self::mount_at(folder(), size)
+    }
+
+    /// A disk in this folder, which must be there.
+    pub(crate) fn mount_at(folder: PathBuf, size: &str) -> Option<Self> {
         let mut mount = Command::new("mount");
         let options = format!("size={size},mode=0777");
         mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&folder);

@@ -175,6 +175,24 @@ async fn a_change_of_plan_counts_when_it_is_accepted_and_when_it_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_changes_at_the_same_time_count_once() {
+    let (world, ann, path) = with_changes().await;
+    let world = Arc::new(world);
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        let (world, bearer) = (Arc::clone(&world), ann.bearer.clone());
+        let path = format!("{path}/cancel");
+        calls.spawn(async move { world.person("POST", &path, &bearer).await.status });
+    }
+    while let Some(status) = calls.join_next().await {
+        assert_eq!(status.unwrap(), 200);
+    }
+
+    let resumed = world.person("POST", &format!("{path}/resume"), &ann.bearer).await;
+    assert_eq!((resumed.status, left(&resumed)), (200, Some("\"self-service\";r=18")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_at_the_same_time_are_no_more_either() {
     let (world, ann, path) = with_changes().await;
     let world = Arc::new(world);

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use self::input::{EndpointChanges, FirstEvent, NewEndpoint};
 use self::shown::ShownEndpoint;
-use self::upkeep::stored_endpoints;
 use super::delivery::signature::{check, current_secret, secret};
-use super::documents::{CreationRequest, Loaded, PARKED, REQUESTS};
+use super::documents::{CreationRequest, ENDPOINTS, Loaded, PARKED, REQUESTS};
 use crate::error::{Conflict, DependencyFailed, Error};
 use crate::service::found;
 use crate::store::{
@@ -68,7 +67,9 @@ impl Webhooks {
         if let Some(replayed) = self.replay(request.as_ref(), fingerprint).await? {
             return Ok(replayed);
         }
-        if stored_endpoints(self.store()).await?.len() >= Self::ENDPOINTS_MAX {
+        // An endpoint that cannot be read counts too, and stops no creation.
+        let stored = DocumentQuery::new(ENDPOINTS, DocumentFilter::All).all(self.store()).await?;
+        if stored.len() >= Self::ENDPOINTS_MAX {
             return Err(Conflict::EndpointLimit.into());
         }
         let id = EndpointId::new(now, self.service.randomness())?;
@@ -192,11 +193,23 @@ impl Webhooks {
     ) -> Result<(), Error> {
         let key = Endpoint::key(id)?;
         let attempt = || async {
-            let Loaded { endpoint, delivery } = self.load_if(id, if_version).await?;
-            let mut deletes = vec![
-                delete(key.clone(), endpoint.version),
-                delete(Delivery::key(id)?, delivery.version),
-            ];
+            let delivery_key = Delivery::key(id)?;
+            let mut deletes = match self.load_if(id, if_version).await {
+                Ok(Loaded { endpoint, delivery }) => vec![
+                    delete(key.clone(), endpoint.version),
+                    delete(delivery_key, delivery.version),
+                ],
+                // An endpoint that cannot be read can be removed: that is its mend.
+                Err(Error::Store(StoreError::Damaged(_))) if if_version.is_none() => {
+                    let mut stored = Vec::new();
+                    for key in [key.clone(), delivery_key] {
+                        let version = self.load_version(&key).await?;
+                        stored.extend(version.map(|version| delete(key, version)));
+                    }
+                    stored
+                }
+                Err(error) => return Err(error),
+            };
             let requests = DocumentQuery::new(REQUESTS, DocumentFilter::Owner(id.uuid()));
             for request in self.store().list_as::<Document>(requests).await?.items {
                 deletes.push(delete(request.key.clone(), request.version));

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The maximum number of unread bytes of one connection.
-const CONNECTION_MAX: usize = 1 << 20;
+/// The maximum number of unread bytes of one connection: a long page for each of its streams. So a client that reads is
+/// not refused, even if all of its pages are ready before its small window lets it read the first.
+const CONNECTION_MAX: usize = 8 << 20;
 
 /// The maximum number of unread bytes of all connections together.
 const ALL_MAX: usize = 256 << 20;
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_has_a_mebibyte_and_all_together_256() {
+    fn a_connection_has_eight_mebibytes_and_all_together_256() {
         let all = Arc::default();
         let connection = UnreadBytes::new(&all);
         assert!(connection.has_room(10 * CONNECTION_MAX), "everything was read");
@@ -69,7 +70,7 @@ mod tests {
         assert!(connection.has_room(5_000) && !connection.has_room(5_001));
         assert!(connection.has_room(SMALL));
 
-        let others: Vec<_> = (0..256).map(|_| UnreadBytes::new(&all)).collect();
+        let others: Vec<_> = (0..32).map(|_| UnreadBytes::new(&all)).collect();
         for other in &others {
             other.add(CONNECTION_MAX);
         }

@@ -179,7 +179,7 @@ fn check_protection(protection: Protection, is_server: bool) -> Result<(), Failu
     let risk = match protection {
         Protection::Undecided => {
             return Err(Failure(format!(
-                "--database (DATABASE_URL) names another machine and no sslmode, so {between} could switch off the \
+                "--database (DATABASE_URL) names another machine and no sslmode (or prefer, or allow), so {between} could switch off the \
                  encryption, learn the password, and read and change all records: add \
                  ?sslmode=verify-full&sslrootcert=FILE, with the certificate of your authority; for a network that is \
                  yours alone, sslmode=disable says so"

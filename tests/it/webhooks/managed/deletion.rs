@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use subscription_core::Error;
-use subscription_core::store::{Collection, DocumentKey, Key, StoreError};
+use subscription_core::store::{ChangeSet, Collection, Document, DocumentKey, Key, StoreError};
 use subscription_core::webhooks::{EndpointChanges, Resend, Rewind};
+use subscription_core::{Error, Store as _};
 use test_support::service_world::of;
 use test_support::spy_store::{Call, CallCounts, Spy, SpyStore};
 
@@ -35,6 +35,29 @@ async fn an_endpoint_is_deleted_with_all_that_is_set_aside_in_one_commit() {
         let left = world.documents(collection).await;
         assert_eq!(left.len(), 1, "{collection}");
         assert!(left[0].key.id.as_str().starts_with(&other.to_string()), "{collection}");
+    }
+}
+
+/// As an operator's hand or a fault leaves it.
+#[tokio::test]
+async fn an_endpoint_that_cannot_be_read_is_deleted_and_stops_no_creation() {
+    let store = SpyStore::new(CallCounts::default());
+    let world = WebhookWorld::over(Arc::clone(&store) as _);
+    for collection in ["webhook_endpoint", "webhook_delivery"] {
+        let id = world.endpoint().await.endpoint.id;
+        let documents = world.documents(collection).await;
+        let whole = documents.iter().find(|it| it.key.id.as_str() == id.to_string()).unwrap();
+        let version = whole.version.next();
+        let damaged = Document { version, body: "{".into(), ..Document::clone(whole) };
+        let writes = vec![damaged.into()];
+        store.commit(ChangeSet { writes, ..ChangeSet::default() }).await.unwrap();
+        assert_eq!(world.webhooks.get(id).await.unwrap_err().code(), "internal", "{collection}");
+
+        let other = world.endpoint().await.endpoint.id;
+        world.webhooks.delete_if(id, None).await.unwrap();
+
+        assert_eq!(world.webhooks.get(id).await.unwrap_err().code(), "not_found", "{collection}");
+        world.webhooks.get(other).await.unwrap();
     }
 }
 

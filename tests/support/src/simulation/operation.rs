@@ -167,11 +167,11 @@ impl Operation {
                 subscription(service.update_subscription_if(*id, *version, *changes.clone()).await?)
             }
             Self::Cancel(id, Some(user)) => {
-                subscription(service.act_of(*user, *id, Action::Cancel(None)).await?)
+                subscription(service.act_of(*user, *id, Action::Cancel(None)).await?.record)
             }
             Self::Cancel(id, None) => subscription(service.cancel(*id).await?),
             Self::Resume(id, Some(user)) => {
-                subscription(service.act_of(*user, *id, Action::Resume).await?)
+                subscription(service.act_of(*user, *id, Action::Resume).await?.record)
             }
             Self::Resume(id, None) => subscription(service.resume(*id).await?),
             Self::DeleteSubscription(id, version) => {

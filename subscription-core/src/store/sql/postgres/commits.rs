@@ -194,7 +194,7 @@ impl Commits {
     async fn fetch(&self, statement: Bound) -> Result<(Vec<PgRow>, Duration), sqlx::Error> {
         let work = async |connection: &mut PgConnection| {
             let rows = statement.rows(connection).await;
-            if rows.as_ref().is_err_and(|error| error.as_database_error().is_some()) {
+            if rows.as_ref().is_err_and(is_of_one_set) {
                 // PostgreSQL reports an error before it releases the locks of the statement. The next statement, over
                 // another connection, would take them for those of somebody else.
                 connection.ping().await.ok();

@@ -93,7 +93,7 @@ impl PostgresOptions {
     pub fn protection(&self) -> Protection {
         let host = self.options.get_host();
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-        let is_local = host == "localhost"
+        let is_local = host.trim_end_matches('.').eq_ignore_ascii_case("localhost")
             || host.starts_with('/')
             || self.options.get_socket().is_some()
             || address.is_ok_and(|address| address.is_loopback());
@@ -338,6 +338,8 @@ mod tests {
     fn connections_that_leave_this_machine_are_protected_by_what_the_address_names() {
         let cases = [
             ("postgres://me@localhost/x", Protection::Local),
+            ("postgres://me@LOCALHOST/x", Protection::Local),
+            ("postgres://me@localhost./x", Protection::Local),
             ("postgres://me@127.0.0.1:6432/x?sslmode=disable", Protection::Local),
             ("postgres://me@[::1]/x", Protection::Local),
             ("postgres://me@db.example/x?host=/var/run/postgresql", Protection::Local),

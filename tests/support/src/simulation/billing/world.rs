@@ -488,9 +488,11 @@ impl BillingSimulation {
     ) -> Result<Arc<Subscription>, Error> {
         let service = self.billing.service();
         match self.lives.0.get(&id).and_then(Life::now).map(|now| now.user_id) {
-            Some(user) if matches!(action, Action::Leave | Action::Uncancel) => {
-                service.by(Actor::User(user)).act_of(user, id, action).await
-            }
+            Some(user) if matches!(action, Action::Leave | Action::Uncancel) => service
+                .by(Actor::User(user))
+                .act_of(user, id, action)
+                .await
+                .map(|acted| acted.record),
             _ => service.act(id, action).await,
         }
     }
