@@ -22,6 +22,16 @@ use super::groups::{Groups, Handler};
 /// The number of events that are numbered at a time: more than a page has.
 const NUMBERED_MAX: &str = "1000";
 
+/// Selects the position of the newest event without a number; 0 if there is none.
+pub(super) const NEWEST_WITHOUT_NUMBER: &str =
+    "SELECT COALESCE(max(position), 0) FROM events WHERE sequence IS NULL";
+
+/// Selects whether an event up to a position has no number.
+pub(super) fn is_any_without_number(last: i64) -> Statement {
+    let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
+    Statement::new(text, vec![Value::Int(last)])
+}
+
 /// Numbers events, and reads the bounds of the feed, for all readers of this process that wait at the same time. Only one
 /// connection of the process waits for the lock of the numbering. If every reader waited with its own, a process that
 /// freezes with the lock would take the connections of all others away from their requests.
@@ -115,8 +125,7 @@ pub(super) async fn number_up_to(
 }
 
 async fn is_waiting(connection: &mut PgConnection, last: i64) -> Result<bool, sqlx::Error> {
-    let text = "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
-    let rows = connection.rows(Statement::new(text, vec![Value::Int(last)])).await?;
+    let rows = connection.rows(is_any_without_number(last)).await?;
     rows.first().map_or(Ok(false), |row| row.bool(0))
 }
 

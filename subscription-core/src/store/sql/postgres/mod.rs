@@ -27,7 +27,7 @@ use super::dialect::{Branch, Dialect};
 use super::error::{failed, outages, unavailable};
 use super::pool::Pool;
 use super::statement::Statement;
-use super::value::{Columns as _, Value};
+use super::value::Columns as _;
 use super::{SqlStore, access};
 use clock_skew::ClockSkew;
 use commit_groups::{can_join, groups};
@@ -131,14 +131,11 @@ impl Dialect for Postgres {
     }
 
     async fn feed_end(&self) -> Result<RangeInclusive<u64>, StoreError> {
-        let text = "SELECT COALESCE(max(position), 0) FROM events WHERE sequence IS NULL";
-        let rows = self.rows(Statement::plain(text)).await?;
+        let rows = self.rows(Statement::plain(feed::NEWEST_WITHOUT_NUMBER)).await?;
         let newest = rows.first().map_or(Ok(0), |row| row.int(0)).map_err(failed)?;
         loop {
             let kept = self.kept_events().await?;
-            let text =
-                "SELECT EXISTS (SELECT 1 FROM events WHERE sequence IS NULL AND position <= $1)";
-            let rows = self.rows(Statement::new(text, vec![Value::Int(newest)])).await?;
+            let rows = self.rows(feed::is_any_without_number(newest)).await?;
             if !rows.first().map_or(Ok(false), |row| row.bool(0)).map_err(failed)? {
                 return Ok(kept);
             }

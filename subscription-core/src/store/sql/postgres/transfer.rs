@@ -18,8 +18,7 @@ impl Transfer for Postgres {
     async fn export(&self, to: Writer<'_>, report: Report<'_>) -> Result<Counts, TransferError> {
         let mut numbering = self.connect_without_timeouts().await?;
         // Most events are numbered before the snapshot is taken, so that few events have no sequence in the snapshot.
-        let text = "SELECT COALESCE(max(position), 0) FROM events WHERE sequence IS NULL";
-        let last = number(&mut numbering, text).await?;
+        let last = number(&mut numbering, feed::NEWEST_WITHOUT_NUMBER).await?;
         feed::number_up_to(&mut numbering, last).await.map_err(failed)?;
         let mut reader = self.connect_without_timeouts().await?;
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";

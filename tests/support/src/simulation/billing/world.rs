@@ -488,11 +488,9 @@ impl BillingSimulation {
     ) -> Result<Arc<Subscription>, Error> {
         let service = self.billing.service();
         match self.lives.0.get(&id).and_then(Life::now).map(|now| now.user_id) {
-            Some(user) if matches!(action, Action::Leave | Action::Uncancel) => service
-                .by(Actor::User(user))
-                .act_of(user, id, action)
-                .await
-                .map(|acted| acted.record),
+            Some(user) if matches!(action, Action::Leave | Action::Uncancel) => {
+                Ok(service.by(Actor::User(user)).act_of(user, id, action).await?.record)
+            }
             _ => service.act(id, action).await,
         }
     }
