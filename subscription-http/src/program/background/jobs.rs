@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use subscription_core::{Clock, Error, Timestamp};
 use subscription_http::ClockMetrics;
 use tokio::sync::watch;
@@ -216,22 +217,25 @@ async fn repeat(job: &dyn Job, clock: &dyn Clock, stop: &Stop) {
 async fn unless_still<T>(longest: Duration, run: impl Future<Output = T> + Send) -> Option<T> {
     let polls = AtomicU64::new(0);
     let mut run = pin!(run);
-    let mut run = poll_fn(|context| {
+    // The set polls the run only if something has woken the run itself.
+    let mut runs = FuturesUnordered::from_iter([poll_fn(|context| {
         polls.fetch_add(1, Ordering::Relaxed);
         run.as_mut().poll(context)
-    });
+    })]);
+    // The first poll begins the run.
+    let mut seen = 1;
     loop {
-        let before = polls.load(Ordering::Relaxed);
         tokio::select! {
-            // The end of the pause alone does not poll the run.
+            // The run comes first: after a pause of the whole process, it has work and the time is over as well.
             biased;
+            done = runs.next() => return done,
             () = sleep(longest) => {
-                // Each turn of this loop polls the run once by itself.
-                if polls.load(Ordering::Relaxed) <= before + 1 {
+                let now = polls.load(Ordering::Relaxed);
+                if now == seen {
                     return None;
                 }
+                seen = now;
             }
-            done = &mut run => return Some(done),
         }
     }
 }
